@@ -1,0 +1,2 @@
+-- Store.ClearThrottle.
+SELECT pgflow.clear_throttle($1::text)
