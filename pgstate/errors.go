@@ -31,7 +31,7 @@ var (
 	// ErrNoStartMode: this pgflow has no start mode, so none can be written.
 	ErrNoStartMode = errors.New("this version of pgflow has no start_mode: upgrade pgflow or leave the start mode unset")
 	// ErrPgflowMissing: there is no pgflow in this database.
-	ErrPgflowMissing = errors.New("pgflow is not installed in this database")
+	ErrPgflowMissing = errors.New("pgflow is not installed in this database: install it first (for a trial, `manager migrate --create-base-tables` creates its two tables)")
 )
 
 // RefusedError: the database refused to let a worker register.

@@ -20,7 +20,7 @@ var auditSQL string
 
 const (
 	callers       = 32
-	roundsPerCall = 150 // of each caller
+	roundsPerCall = 200 // of each caller
 )
 
 // Any number of callers may call anything at any time. 32 connections mix all calls at random over a few functions;
@@ -93,26 +93,26 @@ func (c *caller) round(ctx context.Context) error {
 	f := c.functions[c.random.IntN(len(c.functions))]
 	id := c.anyID(f.name)
 	switch n := c.random.IntN(100); {
-	case n < 26:
+	case n < 20:
 		return c.reserve(ctx, f.name)
-	case n < 36:
+	case n < 40:
 		worker := c.anyWorker(f.name)
 		return c.call(ctx, `select 1 from pgflow.receive_invocation($1, $2, $3)`, f.name, orNull(id), orNull(worker))
-	case n < 50:
+	case n < 51:
 		return c.accept(ctx, f.name, id)
-	case n < 59:
+	case n < 58:
 		return c.insert(ctx, f.name, id)
-	case n < 62:
+	case n < 61:
 		return c.insert(ctx, f.name, "")
-	case n < 68:
+	case n < 66:
 		return c.call(ctx, `select 1 from pgflow.dismiss_invocation($1, $2, 'of ' || $2::uuid::text)`, f.name, orNull(id))
-	case n < 71:
+	case n < 69:
 		return c.call(ctx, `select 1 from pgflow.clear_throttle($1)`, f.name)
-	case n < 78: // workers end; the lock first, so that the log is in the order of what the decisions read
+	case n < 73: // workers end; the lock first, so that the log is in the order of what the decisions read
 		return c.locked(ctx, "end", f.name, [2]string{`stopped_at`, `deprecated_at`}[c.random.IntN(2)]+` = clock_timestamp()`)
-	case n < 87:
+	case n < 85:
 		return c.locked(ctx, "end", f.name, `last_heartbeat_at = clock_timestamp() - interval '1 h'`)
-	case n < 97: // pass the pending timeout and the throttle
+	case n < 92: // pass the pending timeout and the throttle
 		return c.as(ctx, "shift", `update pgflow.worker_functions set last_invoked_at = last_invoked_at - interval '10 min',
 			invocation_expires_at = invocation_expires_at - interval '10 min', last_outcome_at = last_outcome_at - interval '10 min' where function_name = $1`, f.name)
 	default:

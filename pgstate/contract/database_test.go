@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,7 +27,7 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// database is a database of the test's own.
+// database is a database and a pool of the test's own.
 type database struct {
 	url  string
 	pool *pgxpool.Pool
@@ -34,7 +36,11 @@ type database struct {
 // empty returns a database with nothing in it.
 func empty(t testing.TB) *database {
 	t.Helper()
-	url := pgtest.NewDatabase(t)
+	return open(t, pgtest.NewDatabase(t))
+}
+
+func open(t testing.TB, url string) *database {
+	t.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	must(t, err)
 	config.MaxConns = 40
@@ -44,7 +50,7 @@ func empty(t testing.TB) *database {
 	return &database{url: url, pool: pool}
 }
 
-// migrated returns a database with the base tables and the handshake.
+// migrated returns a database of the test's own with the base tables and the handshake.
 func migrated(t testing.TB) *database {
 	t.Helper()
 	d := empty(t)
@@ -52,6 +58,31 @@ func migrated(t testing.TB) *database {
 	must(t, err)
 	return d
 }
+
+// shared is migrated for tests that look at nothing but functions of their own; making a database for each of them
+// would take most of the suite's time. It goes with the cluster.
+func shared(t testing.TB) *database {
+	t.Helper()
+	common.Do(func() {
+		maker := empty(t)
+		maker.exec(t, `create database shared`)
+		u, err := url.Parse(maker.url)
+		must(t, err)
+		u.Path = "/shared"
+		_, err = pgstate.Migrate(t.Context(), u.String(), pgstate.MigrateOptions{CreateBaseTables: true})
+		must(t, err)
+		commonURL = u.String()
+	})
+	if commonURL == "" {
+		t.Fatal("the shared database could not be made")
+	}
+	return open(t, commonURL)
+}
+
+var (
+	common    sync.Once
+	commonURL string // written once, in common
+)
 
 // connect returns a connection of its own, for LISTEN, transactions and session settings.
 func (d *database) connect(t testing.TB) *pgx.Conn {

@@ -9,7 +9,7 @@ import (
 
 func TestDismissIsTrueOnceAndOnlyForTheCurrentUnexpiredInvocation(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	cases := []struct {
 		name    string
 		prepare func(f function) (id string)
@@ -59,7 +59,7 @@ func TestDismissIsTrueOnceAndOnlyForTheCurrentUnexpiredInvocation(t *testing.T) 
 // failed_starts counts what was dismissed or expired in a row.
 func TestFailedStartsCountInARow(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	fail := func(want int) {
@@ -119,7 +119,7 @@ func TestFailedStartsCountInARow(t *testing.T) {
 
 func TestClearThrottleMakesTheNextAttemptDue(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	cases := []struct {
 		name    string
 		prepare func(f function)
@@ -163,7 +163,7 @@ func TestClearThrottleMakesTheNextAttemptDue(t *testing.T) {
 // Naming its own worker row counts as that worker's heartbeat, before health is judged.
 func TestReceiveCountsAsHeartbeatOfTheWorkerNamed(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	cases := []struct {
 		name    string
 		prepare func(f function) (worker string)
@@ -216,7 +216,7 @@ func TestReceiveCountsAsHeartbeatOfTheWorkerNamed(t *testing.T) {
 // A heartbeat by receive is one for any id on an authenticated request, not only for the current one.
 func TestReceiveCountsAsHeartbeatWhateverTheID(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	w := stale(f)

@@ -11,7 +11,7 @@ import (
 // Healthy: neither stopped nor deprecated, and the heartbeat younger than heartbeat_timeout. Every reader agrees.
 func TestHealthy(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	cases := []struct {
 		name, settings, worker string
 		healthy                bool
@@ -56,7 +56,7 @@ func TestHealthy(t *testing.T) {
 // Where several are healthy: a verified one first, then the newest heartbeat, then the smallest id, everywhere.
 func TestHealthyOrder(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	unverified := []string{"00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002", "ffffffff-0000-4000-8000-000000000003"}
@@ -107,7 +107,7 @@ func TestHealthyOrder(t *testing.T) {
 // A deprecated worker drains; its replacement is started and admitted while it still beats.
 func TestDeprecatedWorkerIsReplaced(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	_, old := f.admitted()

@@ -11,7 +11,7 @@ import (
 // Null or malformed input never starts anything, and each call returns exactly one row all the same.
 func TestNullInputStartsNothing(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	f := d.function(t, "")
 	id := f.reserved()
 	f.unchanged(func() {
@@ -41,7 +41,7 @@ func TestNullInputStartsNothing(t *testing.T) {
 // A null worker id or queue name in accept raises 22004, and consumes nothing.
 func TestAcceptOfNullWorkerOrQueueRaises(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	f := d.function(t, "")
 	id := f.reserved()
 	f.unchanged(func() {
@@ -57,7 +57,7 @@ func TestAcceptOfNullWorkerOrQueueRaises(t *testing.T) {
 
 func TestMalformedIDIsRefusedByItsType(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	f := d.function(t, "")
 	f.reserved()
 	f.unchanged(func() {
@@ -73,7 +73,7 @@ func TestMalformedIDIsRefusedByItsType(t *testing.T) {
 // Any text is a name, and means that name alone.
 func TestNamesAreTakenAsTheyAre(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	for _, name := range []string{"", " ", "%", "f_", "F_", `a"b'c\d`, "größe", "ключ", "a\nb", "a/../b", strings.Repeat("long", 400)} {
 		t.Run(name, func(t *testing.T) {
 			f := d.named(t, name, "")
@@ -88,7 +88,7 @@ func TestNamesAreTakenAsTheyAre(t *testing.T) {
 // What the columns accept.
 func TestColumnsRefuseNonsense(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	f := d.function(t, "")
 	NewWithT(t).Expect(d.text(t, `select concat_ws(' ', pending_timeout, heartbeat_timeout, handshake, failed_starts, last_outcome)
 		from pgflow.worker_functions where function_name = $1`, f.name)).To(Equal("00:01:00 00:00:30 permissive 0"), "defaults")

@@ -25,7 +25,7 @@ func (f function) upsert(sql, worker, invocation string) int64 {
 // A row whose worker id exists already is left to the primary key: workers in other languages beat with an upsert.
 func TestHeartbeatByUpsertConsumesNothing(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	settings := map[string]string{
 		"permissive": ``, "required": `handshake = 'required'`, "disabled": `enabled = false`,
 		"required and disabled": `enabled = false, handshake = 'required'`, "process": `start_mode = 'process'`,
@@ -94,7 +94,7 @@ func TestRowThatConflictsLateConsumesNothing(t *testing.T) {
 // A row inserted as already stopped or deprecated closes nothing, and its times are history.
 func TestRowInsertedAsEndedClosesNothing(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	for _, column := range []string{"stopped_at", "deprecated_at"} {
 		t.Run(column, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestRowInsertedAsEndedClosesNothing(t *testing.T) {
 // The heartbeat of a worker whose row is gone is an insert like any other.
 func TestHeartbeatByUpsertOfARowThatIsGone(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, `handshake = 'required'`)
 	id, w := f.admitted()

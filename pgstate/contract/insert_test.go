@@ -106,7 +106,7 @@ func (f function) admittedNow(worker, invocation string, called time.Time) {
 
 func TestDirectInsertWithAnInvocationIsAcceptance(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	for _, handshake := range []string{"permissive", "required"} {
 		t.Run(handshake, func(t *testing.T) {
 			everyWay(t, d, func(f function, insert func(worker, invocation string) error) {
@@ -132,7 +132,7 @@ func TestDirectInsertWithAnInvocationIsAcceptance(t *testing.T) {
 
 func TestDirectInsertWithAnInvocationIsRefusedAsAccept(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	for _, c := range verdictCases {
 		reason := map[string]string{
 			"acknowledged": "acknowledged", "rejected unknown": "unknown", "rejected taken": "taken", "rejected process": "process",
@@ -165,7 +165,7 @@ func TestDirectInsertWithAnInvocationIsRefusedAsAccept(t *testing.T) {
 
 func TestDirectInsertWithoutInvocation(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	t.Run("permissive admits", func(t *testing.T) {
 		everyWay(t, d, func(f function, insert func(worker, invocation string) error) {
 			g := NewWithT(f.t)
@@ -247,7 +247,7 @@ func TestDirectInsertWithoutInvocation(t *testing.T) {
 // COPY and the like carry several rows: all are judged, and if one is refused none is inserted and nothing consumed.
 func TestOneRefusedRowRefusesTheStatement(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	f, g := d.function(t, ""), d.function(t, "")
 	forF, forG := f.reserved(), g.reserved()
 	insert := func(ctx context.Context, first, second string, onConflict string) error {

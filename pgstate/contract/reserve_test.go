@@ -10,7 +10,7 @@ import (
 // Every decision of reserve_invocation: exactly the columns the contract names, its effect, and the same call again.
 func TestReserveDecides(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	cases := []struct {
 		name string
 		// prepare returns a current invocation, if there is one, and the ready worker, if there is one.
@@ -183,7 +183,7 @@ func TestReserveKnowsNoSuchRegistration(t *testing.T) {
 // Replicas are registrations of their own that read one queue: they never share a handshake.
 func TestReplicasOnOneQueueNeverShareAHandshake(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	a, b := d.function(t, ""), d.function(t, "")
 	forA, forB := a.reserved(), b.reserved()
@@ -210,7 +210,7 @@ func TestReplicasOnOneQueueNeverShareAHandshake(t *testing.T) {
 // with repeated and concurrent calls, is one request.
 func TestASlowBootIsRequestedOnce(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	decisions := make(chan string, 7*160)

@@ -11,7 +11,7 @@ import (
 // last_invoked_at plus debounce x 2^min(failed_starts, 6), at most 5 minutes but never less than debounce.
 func TestThrottleFormula(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	cases := []struct {
 		debounce string
 		failed   int
@@ -65,7 +65,7 @@ func TestThrottleFormula(t *testing.T) {
 // One definition: what has expired but was not closed counts already, in the view and in reserve.
 func TestThrottleCountsWhatExpiredButWasNotClosed(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, `pending_timeout = interval '10 s', failed_starts = 1`)
 	id := f.reserved()
@@ -85,7 +85,7 @@ func TestThrottleCountsWhatExpiredButWasNotClosed(t *testing.T) {
 
 func TestThrottleIsAtLeastFiveMinutesAfterAuthAndRoute(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	for reason, long := range map[string]bool{"auth_rejected": true, "route_not_found": true, "redirected": false, "http_400": false, "http_401": false} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
@@ -120,7 +120,7 @@ func TestThrottleIsAtLeastFiveMinutesAfterAuthAndRoute(t *testing.T) {
 // The clock stepped back: more than 5 s in the future counts as long past, up to 5 s as it is.
 func TestLastInvokedAtInTheFuture(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	set := func(t testing.TB, ahead string) function {
 		return d.function(t, `failed_starts = 4, last_invoked_at = clock_timestamp() + interval '`+ahead+`'`)
 	}
@@ -139,7 +139,7 @@ func TestLastInvokedAtInTheFuture(t *testing.T) {
 // An invocation reserved before the clock stepped back counts as expired: it is closed as such and the next reserved.
 func TestInvocationReservedInTheFutureIsExpired(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	id := f.reserved()
@@ -155,7 +155,7 @@ func TestInvocationReservedInTheFutureIsExpired(t *testing.T) {
 // Liveness: whatever is lost, it is startable again after the longer of pending_timeout + heartbeat_timeout and its throttle.
 func TestWhateverIsLostItIsStartableAgain(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	lost := map[string]func(f function){
 		"the request":                       func(f function) { f.reserved() },
 		"the runtime, initialising":         func(f function) { f.receive(f.reserved(), "") },

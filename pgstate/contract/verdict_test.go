@@ -182,7 +182,7 @@ var verdictCases = []verdictCase{
 
 func TestReceiveAndAcceptAnswer(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	for _, c := range verdictCases {
 		for _, operation := range []string{"receive", "accept"} {
 			t.Run(operation+"/"+c.name, func(t *testing.T) {
@@ -256,7 +256,7 @@ func checkVerdict(t *testing.T, f function, c verdictCase, operation string) {
 
 func TestReceiveAndAcceptKnowNoSuchRegistration(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f, other := d.unregistered(t, "nobody"), d.function(t, "")
 	current := other.reserved()
@@ -272,7 +272,7 @@ func TestReceiveAndAcceptKnowNoSuchRegistration(t *testing.T) {
 // What one runtime accepted, every other is told; a lost answer is had by asking again.
 func TestOneInvocationAdmitsOneWorker(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	id, first, second := f.reserved(), newID(), newID()

@@ -22,7 +22,7 @@ func TestViewHasTheContractsColumns(t *testing.T) {
 
 func TestOperationsHaveTheContractsColumns(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	for signature, want := range map[string]string{
 		"reserve_invocation(text)":               "TABLE(decision text, invocation_id uuid, expires_at timestamp with time zone, retry_at timestamp with time zone, ready_worker_id uuid)",
 		"receive_invocation(text,uuid,uuid)":     "TABLE(verdict text, reason text, ready_worker_id uuid, expires_at timestamp with time zone)",
@@ -42,7 +42,7 @@ func TestOperationsHaveTheContractsColumns(t *testing.T) {
 // process, disabled, ready, pending, retryable: in that precedence, found by adding one circumstance after the other.
 func TestPhasePrecedence(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	g.Expect(f.state().phase).To(Equal("retryable"))
@@ -71,7 +71,7 @@ func TestPhasePrecedence(t *testing.T) {
 // takes part: handshake is required, or the worker last admitted was verified. last_worker_id is that worker.
 func TestTakesPart(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	expect := func(takesPart bool, lastWorker, why string) {
@@ -112,7 +112,7 @@ const verified2 = "12345678-0000-4000-8000-000000000001"
 // An acknowledgement names the worker that acknowledges, which is the ready one.
 func TestLastWorkerIsTheOneAcknowledging(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, "")
 	first := f.worker()
@@ -129,7 +129,7 @@ func TestLastWorkerIsTheOneAcknowledging(t *testing.T) {
 // Every step of one start, as a person with psql sees it.
 func TestViewShowsTheHandshake(t *testing.T) {
 	t.Parallel()
-	d := migrated(t)
+	d := shared(t)
 	g := NewWithT(t)
 	f := d.function(t, `heartbeat_timeout = interval '20 s'`)
 	id, w := f.reserved(), newID()

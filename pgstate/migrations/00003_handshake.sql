@@ -78,7 +78,7 @@ CROSS JOIN LATERAL (
         coalesce(f.debounce, interval '6 s'),
         least(
             least(coalesce(f.debounce, interval '6 s'), interval '5 min') -- bounded first: no overflow below
-                * power(2, least(f.failed_starts + open.expired::integer, 6)),
+                * power(2, least(least(f.failed_starts, 6) + open.expired::integer, 6)),
             interval '5 min'
         ),
         CASE
@@ -146,7 +146,7 @@ BEGIN
         last_outcome_at = $7,
         failed_starts = CASE
             WHEN $3 IN ('accepted', 'acknowledged', 'unverified') THEN 0
-            WHEN $5 THEN f.failed_starts + 1
+            WHEN $5 THEN least(f.failed_starts, 1000000) + 1 -- whatever a person wrote, it must not overflow
             ELSE f.failed_starts
         END,
         last_worker_id = coalesce($6, f.last_worker_id)

@@ -76,11 +76,12 @@ BEGIN
           AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute a
                           WHERE a.attrelid = c.oid AND a.attname = 'version_id' AND NOT a.attisdropped)
     )
-    SELECT string_agg(what, ', ' ORDER BY what COLLATE "C") INTO strangers FROM stranger;
+    -- One a line: function arguments contain commas.
+    SELECT string_agg(what, E'\n' ORDER BY what COLLATE "C") INTO strangers FROM stranger;
 
     IF strangers IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'PF101',
-            MESSAGE = format('objects of another origin have names that the handshake needs: %s', strangers),
+            MESSAGE = format('objects of another origin have names that the handshake needs: %s', replace(strangers, E'\n', ', ')),
             DETAIL = strangers,
             HINT = 'Nothing was changed. Rename or drop them, then run "manager migrate" again.';
     END IF;

@@ -105,6 +105,8 @@ func (e *Env) start(crdDirs []string) error {
 		ControlPlaneStartTimeout: startTimeout,
 	}
 	e.Config, err = e.environment.Start()
+	// envtest makes certificates for webhooks, of which there are none, in a directory that is not ours.
+	err = errors.Join(err, e.environment.WebhookInstallOptions.Cleanup())
 	switch {
 	case err != nil && e.Config != nil: // it runs, but what was to be installed was refused
 		return fmt.Errorf("preparing the API server: %w", err)
