@@ -1,0 +1,2 @@
+-- beforeunload.
+SELECT pgflow.mark_worker_stopped($1::uuid)
