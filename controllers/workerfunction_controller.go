@@ -1,0 +1,132 @@
+package controllers
+
+import (
+	"context"
+	"sync"
+
+	"github.com/go-logr/logr"
+	"github.com/google/uuid"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workersv1alpha1 "github.com/pgflow-operator/pgflow-operator/api/v1alpha1"
+	"github.com/pgflow-operator/pgflow-operator/controllers/credentials"
+	"github.com/pgflow-operator/pgflow-operator/controllers/decision"
+	"github.com/pgflow-operator/pgflow-operator/controllers/delivery"
+	"github.com/pgflow-operator/pgflow-operator/controllers/observer"
+	"github.com/pgflow-operator/pgflow-operator/controllers/statuswriter"
+)
+
+// Finalizer keeps a WorkerFunction with deletionPolicy Disable until its registration has been disabled.
+const Finalizer = "workers.pgflow.dev/disable"
+
+// WorkerFunctionReconciler reconciles WorkerFunctions. Its fields are set before SetupWithManager and not changed after.
+// It is safe for concurrent reconciles of different objects.
+type WorkerFunctionReconciler struct {
+	// Client reads WorkerFunctions from the cache and writes finalizers.
+	Client client.Client
+	// Resolver finds an object's database, endpoint and key.
+	Resolver *credentials.Resolver
+	// Databases observes the databases in use.
+	Databases *observer.Registry
+	// Dispatcher sends invocations.
+	Dispatcher *delivery.Dispatcher
+	// Statuses writes statuses.
+	Statuses *statuswriter.Writer
+	// Events takes what a person should know.
+	Events events.EventRecorder
+	// Clock dates conditions and ends finalizers; it decides nothing of the handshake.
+	Clock clock.PassiveClock
+	// Wake has an object reconciled; the observer and the dispatcher call it.
+	Wake *Waker
+
+	// sent remembers what an object's last invocation was sent for, and how.
+	sent sync.Map // types.NamespacedName -> sending
+}
+
+// sending is one use of the dispatcher.
+type sending struct {
+	database, function string
+	with               string // fingerprint of endpoint and key
+}
+
+// target is what an object stands for and how it is reached.
+type target struct {
+	database *observer.Database
+	function string
+	credentials.Resolved
+}
+
+// Reconcile brings one WorkerFunction forward by at most one step.
+func (r *WorkerFunctionReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	obj := &workersv1alpha1.WorkerFunction{}
+	if err := r.Client.Get(ctx, req.NamespacedName, obj); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(req.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, err
+	}
+	if !obj.DeletionTimestamp.IsZero() {
+		return r.reconcileDelete(ctx, obj)
+	}
+
+	o := decision.Observed{Generation: obj.Generation, Spec: obj.Spec, Previous: r.Statuses.Latest(obj)}
+	t, settled, err := r.observe(ctx, obj, &o)
+	if err != nil || !settled {
+		return ctrl.Result{}, err
+	}
+	if err := r.reconcileFinalizer(ctx, obj, o); err != nil {
+		return retryConflict(err)
+	}
+
+	done := r.act(ctx, obj, t, decision.Decide(o), &o)
+	if !done.changed {
+		r.report(logr.NewContext(ctx, ctrl.LoggerFrom(ctx)), obj, o)
+	}
+	return ctrl.Result{RequeueAfter: done.again}, done.err
+}
+
+// report shows what was observed, if that says something new.
+func (r *WorkerFunctionReconciler) report(ctx context.Context, obj *workersv1alpha1.WorkerFunction, o decision.Observed) {
+	next := decision.Status(o)
+	if !decision.WorthWriting(o.Previous, next) {
+		return
+	}
+	now := metav1.NewTime(r.Clock.Now())
+	for i := range next.Conditions {
+		if next.Conditions[i].LastTransitionTime.IsZero() {
+			next.Conditions[i].LastTransitionTime = now
+		}
+	}
+	r.recordEvents(obj, o.Previous, next)
+	r.Statuses.Submit(obj, next)
+	ctrl.LoggerFrom(ctx).V(1).Info("Status changes", "phase", next.Phase)
+}
+
+// forget ends everything that is kept for an object.
+func (r *WorkerFunctionReconciler) forget(object types.NamespacedName) {
+	r.Databases.Release(object)
+	r.Statuses.Forget(object)
+	if last, ok := r.sent.LoadAndDelete(object); ok {
+		last := last.(sending)
+		r.Dispatcher.Forget(last.database, last.function)
+	}
+}
+
+// deliveryOf returns what this process knows of sending an invocation; nil: it did not send it.
+func (r *WorkerFunctionReconciler) deliveryOf(t *target, id uuid.UUID) *decision.Delivery {
+	if id == uuid.Nil {
+		return nil
+	}
+	result, known := r.Dispatcher.Knows(t.Connection.Identity(), t.function, id)
+	if !known {
+		return nil
+	}
+	return &decision.Delivery{InvocationID: id, HTTPStatus: result.Status, Message: result.Message}
+}

@@ -1,0 +1,166 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	workersv1alpha1 "github.com/pgflow-operator/pgflow-operator/api/v1alpha1"
+	"github.com/pgflow-operator/pgflow-operator/controllers/credentials"
+	"github.com/pgflow-operator/pgflow-operator/controllers/decision"
+	"github.com/pgflow-operator/pgflow-operator/controllers/observer"
+	"github.com/pgflow-operator/pgflow-operator/pgstate"
+)
+
+// observe fills in o what is known for obj, and returns what obj stands for; nil together with o.Problem. Not settled:
+// nothing new is known, and the observer wakes the object when there is; nothing is to be done or shown until then. The
+// error is the API server's, and temporary.
+func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1alpha1.WorkerFunction, o *decision.Observed) (*target, bool, error) {
+	object := client.ObjectKeyFromObject(obj)
+	resolved, err := r.Resolver.Resolve(ctx, obj)
+	var problem *credentials.Problem
+	switch {
+	case errors.As(err, &problem):
+		r.Databases.Release(object)
+		o.Problem = &decision.Problem{Reason: problem.Reason, Message: problem.Message}
+		return nil, true, nil
+	case err != nil:
+		return nil, false, err
+	}
+
+	claims, err := r.claims(ctx, obj, resolved.Connection.Identity())
+	if err != nil {
+		return nil, false, err
+	}
+	if older := claims.before(obj); older != nil {
+		r.Databases.Release(object)
+		o.Problem = &decision.Problem{Reason: workersv1alpha1.ReasonDuplicate, Message: fmt.Sprintf(
+			"WorkerFunction %s/%s is older and stands for the same registration; this one changes nothing, and takes over when the other is gone",
+			older.Namespace, older.Name)}
+		return nil, true, nil
+	}
+
+	t := &target{function: obj.FunctionName(), Resolved: resolved}
+	t.database, err = r.Databases.Acquire(object, resolved.Connection, t.function)
+	if err != nil {
+		return nil, false, err
+	}
+	seen := t.database.Lookup(t.function)
+	o.Read, o.State, o.Now = seen.Read, seen.State, seen.Now
+	if seen.Err != nil {
+		o.Problem = databaseProblem(seen, o.Previous)
+		// A short outage is nobody's business. Whoever never saw a status is told that nothing is known yet.
+		isNew := meta.FindStatusCondition(o.Previous.Conditions, workersv1alpha1.ConditionReady) == nil
+		if o.Problem == nil && isNew {
+			o.Read, o.State = false, nil
+			return t, true, nil
+		}
+		return t, o.Problem != nil, nil
+	}
+	if !seen.Read {
+		return t, false, nil
+	}
+	if s := seen.State; s != nil {
+		if s.Invocation != nil {
+			o.Delivery = r.deliveryOf(t, s.Invocation.ID)
+		}
+		o.LastDelivery = r.deliveryOf(t, s.LastInvocationID)
+		sent, known := r.sent.Load(object)
+		o.CredentialsChanged = !known || sent.(sending).with != t.fingerprint() // an operator that restarts may have other flags
+	}
+	return t, true, nil
+}
+
+// databaseProblem says why a database cannot be read; nil: it has not been so for long enough to be worth saying.
+func databaseProblem(seen observer.Observation, previous workersv1alpha1.WorkerFunctionStatus) *decision.Problem {
+	if p := typedProblem(seen.Err); p != nil {
+		return p
+	}
+	if !seen.Unavailable {
+		return nil
+	}
+	p := &decision.Problem{
+		Kind:    decision.ProblemUnknown,
+		Reason:  workersv1alpha1.ReasonDatabaseUnavailable,
+		Message: fmt.Sprintf("the database has not answered for 30s or longer: %v", seen.Err),
+	}
+	// The error's wording may change from try to try; the first one is shown, so that an outage is written once.
+	if c := meta.FindStatusCondition(previous.Conditions, workersv1alpha1.ConditionReady); c != nil && c.Reason == p.Reason {
+		p.Message = c.Message
+	}
+	return p
+}
+
+// typedProblem translates what a person must mend in the database; nil: it is something else.
+func typedProblem(err error) *decision.Problem {
+	for _, known := range []struct {
+		is     error
+		reason string
+		do     string
+	}{
+		{pgstate.ErrSchemaMissing, workersv1alpha1.ReasonSchemaMissing, "run `manager migrate`"},
+		{pgstate.ErrPgflowMissing, workersv1alpha1.ReasonSchemaMissing, "then run `manager migrate`"},
+		{pgstate.ErrAuthentication, workersv1alpha1.ReasonDatabaseAuthenticationFailed, "correct user and password in the database Secret"},
+		{pgstate.ErrPermission, workersv1alpha1.ReasonDatabasePermissionDenied, "grant the role what it lacks"},
+		{pgstate.ErrReadOnly, workersv1alpha1.ReasonDatabaseReadOnly, "name the primary in the database Secret"},
+	} {
+		if errors.Is(err, known.is) {
+			return &decision.Problem{Reason: known.reason, Message: fmt.Sprintf("%v: %s", err, known.do)}
+		}
+	}
+	return nil
+}
+
+// claims are the objects that stand for one registration, oldest first.
+type claims []workersv1alpha1.WorkerFunction
+
+// claims lists who stands for obj's registration. Objects whose own database cannot be told stand for none.
+func (r *WorkerFunctionReconciler) claims(ctx context.Context, obj *workersv1alpha1.WorkerFunction, identity string) (claims, error) {
+	var list workersv1alpha1.WorkerFunctionList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{indexFunction: obj.FunctionName()}); err != nil {
+		return nil, err
+	}
+	var all claims
+	for _, other := range list.Items {
+		if other.UID != obj.UID {
+			connection, err := r.Resolver.ResolveDatabase(ctx, &other)
+			var problem *credentials.Problem
+			if errors.As(err, &problem) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if connection.Identity() != identity {
+				continue
+			}
+		}
+		all = append(all, other)
+	}
+	slices.SortFunc(all, func(a, b workersv1alpha1.WorkerFunction) int {
+		if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return slices.Compare([]byte(a.UID), []byte(b.UID)) // arbitrary, and the same for all
+	})
+	return all, nil
+}
+
+// before returns the oldest object that is older than obj; nil: obj is the one that acts.
+func (c claims) before(obj *workersv1alpha1.WorkerFunction) *workersv1alpha1.WorkerFunction {
+	if len(c) == 0 || c[0].UID == obj.UID {
+		return nil
+	}
+	return &c[0]
+}
+
+// heirs tells whether an object other than obj will stand for the registration when obj is gone.
+func (c claims) heirs(obj *workersv1alpha1.WorkerFunction) bool {
+	return slices.ContainsFunc(c, func(other workersv1alpha1.WorkerFunction) bool {
+		return other.UID != obj.UID && other.DeletionTimestamp.IsZero()
+	})
+}

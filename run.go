@@ -1,0 +1,54 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"go.uber.org/zap/zapcore"
+
+	"github.com/pgflow-operator/pgflow-operator/controllers"
+	"github.com/pgflow-operator/pgflow-operator/controllers/credentials"
+)
+
+// run runs the operator until ctx ends.
+func run(ctx context.Context, o options, set credentials.Set) error {
+	ctrl.SetLogger(zap.New(zap.UseDevMode(o.logFormat == "console"), zap.Level(zapcore.Level(-o.logLevel)), //nolint:gosec // G115: a small number
+		zap.StacktraceLevel(zapcore.PanicLevel)))
+
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("no Kubernetes API server: %w", err)
+	}
+	metrics := metricsserver.Options{BindAddress: o.metricsAddress}
+	if !o.metricsInsecure {
+		metrics.SecureServing = true
+		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	mgr, err := controllers.NewManager(config, ctrl.Options{
+		Metrics:                       metrics,
+		HealthProbeBindAddress:        o.probeAddress,
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              "pgflow-operator.workers.pgflow.dev",
+		LeaderElectionNamespace:       o.namespace,
+		LeaderElectionReleaseOnCancel: true, // the process ends when this returns
+	})
+	if err != nil {
+		return err
+	}
+	if err := controllers.Setup(ctx, mgr, controllers.Options{MaxConcurrentDeliveries: o.maxConcurrentDeliveries}, set); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
