@@ -172,7 +172,7 @@ func TestSamples(t *testing.T) {
 				t.Errorf("%s: %s does not set enabled: true", file, object.GetName())
 			}
 		}
-		text, err := os.ReadFile(file) //nolint:gosec // a file of this directory
+		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func manifests(t *testing.T) []string {
 // objects returns the objects of a manifest.
 func objects(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
-	f, err := os.Open(file) //nolint:gosec // a file of this directory
+	f, err := os.Open(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func objects(t *testing.T, file string) []*unstructured.Unstructured {
 // typed reads a manifest of one object.
 func typed(t *testing.T, file string, into any) {
 	t.Helper()
-	text, err := os.ReadFile(file) //nolint:gosec // a file of this directory
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,9 +88,19 @@ func (r *WorkerFunctionReconciler) othersOfFunction(ctx context.Context, o clien
 	return r.requests(ctx, o.GetUID(), client.MatchingFields{indexFunction: o.(*workersv1alpha1.WorkerFunction).FunctionName()})
 }
 
-// objectsOfSecret returns the objects that depend on a Secret.
+// objectsOfSecret returns the objects that depend on a Secret, and those that may stand for the same registrations: a
+// Secret can lead an object to another database, and who acts in either may have changed.
 func (r *WorkerFunctionReconciler) objectsOfSecret(ctx context.Context, o client.Object) []reconcile.Request {
-	return r.requests(ctx, "", client.MatchingFields{indexSecret: client.ObjectKeyFromObject(o).String()})
+	var list workersv1alpha1.WorkerFunctionList
+	if err := r.Client.List(ctx, &list, client.MatchingFields{indexSecret: client.ObjectKeyFromObject(o).String()}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Cannot list WorkerFunctions in the cache")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		requests = append(requests, r.requests(ctx, "", client.MatchingFields{indexFunction: list.Items[i].FunctionName()})...)
+	}
+	return requests // the handler asks for each once
 }
 
 // requests returns the objects that match, but for one.

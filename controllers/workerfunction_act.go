@@ -119,7 +119,7 @@ func (r *WorkerFunctionReconciler) deliver(obj *workersv1alpha1.WorkerFunction, 
 		ExpiresIn:    expiresIn,
 		Endpoint:     t.Endpoint,
 		Key:          t.Key,
-		Resend: func() bool { return mayResend(t.database.Lookup(t.function).State, id) },
+		Resend:       func() bool { return mayResend(t.database.Lookup(t.function).State, id) },
 		Dismiss: func(ctx context.Context, reason string) error {
 			_, err := t.database.Store().Dismiss(ctx, t.function, id, reason)
 			t.database.Refresh(t.function)

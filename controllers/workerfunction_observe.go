@@ -128,8 +128,7 @@ func (r *WorkerFunctionReconciler) claims(ctx context.Context, obj *workersv1alp
 	for _, other := range list.Items {
 		if other.UID != obj.UID {
 			connection, err := r.Resolver.ResolveDatabase(ctx, &other)
-			var problem *credentials.Problem
-			if errors.As(err, &problem) {
+			if _, ok := errors.AsType[*credentials.Problem](err); ok {
 				continue
 			}
 			if err != nil {

@@ -73,8 +73,7 @@ func TranslateError(operation string, err error) error {
 	if sentinel := classify(err); sentinel != nil {
 		return fmt.Errorf("%s: %w: %w", operation, sentinel, err)
 	}
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {
 		case codeRefused:
 			return fmt.Errorf("%s: %w", operation, &RefusedError{Reason: pg.Detail, cause: err})
@@ -94,8 +93,7 @@ const (
 
 // classify returns the sentinel that err is, or nil.
 func classify(err error) error {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return classifyCode(pg.Code)
 	}
 	// A caller that gave up says nothing about the database.

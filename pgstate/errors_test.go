@@ -31,7 +31,7 @@ func wantError(t *testing.T, err, want error, operation, code string) {
 		t.Fatal("no error")
 	}
 	for _, sentinel := range sentinels {
-		if errors.Is(err, sentinel) != (sentinel == want) {
+		if errors.Is(err, sentinel) != (errors.Is(sentinel, want)) {
 			t.Fatalf("is %v: %v; the error is %v", sentinel, errors.Is(err, sentinel), err)
 		}
 	}

@@ -90,8 +90,7 @@ func applyMigrations(ctx context.Context, db *sql.DB) ([]*goose.MigrationResult,
 		return nil, err
 	}
 	results, err := provider.Up(ctx)
-	var partial *goose.PartialError
-	if errors.As(err, &partial) {
+	if partial, ok := errors.AsType[*goose.PartialError](err); ok {
 		return partial.Applied, err
 	}
 	return results, err

@@ -32,7 +32,7 @@ func fullStatus() v1alpha1.WorkerFunctionStatus {
 			HeartbeatTimeout: metav1.Duration{Duration: 30 * time.Second}, Handshake: "permissive", TakesPart: true,
 		},
 		Applied: &v1alpha1.Mirrored{
-			Enabled: ptr.To(true), StartMode: ptr.To(v1alpha1.StartModeHTTP), Handshake: ptr.To(v1alpha1.HandshakePermissive),
+			Enabled: new(true), StartMode: ptr.To(v1alpha1.StartModeHTTP), Handshake: ptr.To(v1alpha1.HandshakePermissive),
 			Debounce:         &metav1.Duration{Duration: 24*time.Hour - time.Microsecond},
 			PendingTimeout:   &metav1.Duration{Duration: time.Hour},
 			HeartbeatTimeout: &metav1.Duration{Duration: time.Second + time.Microsecond},

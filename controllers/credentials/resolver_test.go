@@ -85,7 +85,7 @@ func TestWhoseCredentials(t *testing.T) {
 			set.AllowedNamespaces = tc.allowed
 			got, err := NewResolver(set, r.live, r.metadata).Resolve(t.Context(), tc.obj)
 			if tc.reason != "" {
-				expectProblem(g, err, tc.reason)
+				_ = expectProblem(g, err, tc.reason)
 				g.Expect(got).To(Equal(Resolved{}))
 				return
 			}
@@ -168,7 +168,7 @@ func TestOwnDatabaseIsComplete(t *testing.T) {
 		g := NewWithT(t)
 		r.secret(t, tenant, "own", map[string]string{"url": raw, "key": "k", "n": fmt.Sprint(i)})
 		_, err := NewResolver(fullSet(), r.live, r.metadata).Resolve(t.Context(), object(tenant, "http://mine", "key", "url"))
-		expectProblem(g, err, v1alpha1.ReasonDatabaseURLInvalid)
+		_ = expectProblem(g, err, v1alpha1.ReasonDatabaseURLInvalid)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestRotation(t *testing.T) {
 	r.secret(t, operator, "rotate", map[string]string{"other": "x"})
 	for range 5 {
 		_, err = resolver.ResolveDatabase(t.Context(), obj)
-		expectProblem(g, err, v1alpha1.ReasonSecretMissing)
+		_ = expectProblem(g, err, v1alpha1.ReasonSecretMissing)
 	}
 	g.Expect(r.live.count()).To(Equal(3))
 

@@ -20,8 +20,6 @@ var (
 	second = uuid.MustParse("00000000-0000-4000-8000-000000000002")
 )
 
-func ptr[T any](v T) *T { return &v }
-
 // observed returns an observation of a registration in a phase, changed by each of with.
 func observed(phase pgstate.Phase, with ...func(*Observed)) Observed {
 	o := Observed{Generation: 7, Read: true, Now: now, State: &pgstate.State{
@@ -86,7 +84,7 @@ func lastKnown(status metav1.ConditionStatus, reason string) func(*Observed) {
 func credentialsChanged(o *Observed) { o.CredentialsChanged = true }
 
 func TestDecide(t *testing.T) {
-	off := workersv1alpha1.Mirrored{Enabled: ptr(false)}
+	off := workersv1alpha1.Mirrored{Enabled: new(false)}
 	for name, c := range map[string]struct {
 		observed Observed
 		want     Action
@@ -113,11 +111,11 @@ func TestDecide(t *testing.T) {
 		"not read yet":            {observed(pgstate.PhaseRetryable, notReadYet), Action{Kind: Wait}},
 
 		"missing":               {observed(pgstate.PhaseReady, missing), Action{Kind: CreateRegistration}},
-		"missing, with values":  {observed(pgstate.PhaseReady, missing, wants(off)), Action{Kind: CreateRegistration, Write: pgstate.Registration{Enabled: ptr(false)}}},
-		"a set field":           {observed(pgstate.PhaseReady, wants(off)), Action{Kind: ApplySpec, Write: pgstate.Registration{Enabled: ptr(false)}}},
+		"missing, with values":  {observed(pgstate.PhaseReady, missing, wants(off)), Action{Kind: CreateRegistration, Write: pgstate.Registration{Enabled: new(false)}}},
+		"a set field":           {observed(pgstate.PhaseReady, wants(off)), Action{Kind: ApplySpec, Write: pgstate.Registration{Enabled: new(false)}}},
 		"already in force":      {observed(pgstate.PhaseDisabled, wants(off)), Action{Kind: Wait}},
 		"others changed it":     {observed(pgstate.PhaseReady, wants(off), applied(off)), Action{Kind: Wait}},
-		"changed in the spec":   {observed(pgstate.PhaseReady, wants(off), applied(workersv1alpha1.Mirrored{Enabled: ptr(true)})), Action{Kind: ApplySpec, Write: pgstate.Registration{Enabled: ptr(false)}}},
+		"changed in the spec":   {observed(pgstate.PhaseReady, wants(off), applied(workersv1alpha1.Mirrored{Enabled: new(true)})), Action{Kind: ApplySpec, Write: pgstate.Registration{Enabled: new(false)}}},
 		"names only a function": {observed(pgstate.PhaseReady, applied(off)), Action{Kind: Wait}},
 
 		"refused, key changed": {observed(pgstate.PhaseRetryable, retryIn(time.Minute), credentialsChanged, failedStarts(1, "dismissed", "auth_rejected")), Action{Kind: ClearThrottle}},
@@ -150,7 +148,7 @@ func TestReadiness(t *testing.T) {
 		"first start pending": {observed(pgstate.PhasePending), no, workersv1alpha1.ReasonStarting, "Reconciling"},
 		"retry pending":       {observed(pgstate.PhasePending, failedStarts(2, "expired", "")), no, workersv1alpha1.ReasonRetrying, "Reconciling"},
 		"retry waits":         {observed(pgstate.PhaseRetryable, failedStarts(2, "expired", ""), retryIn(time.Minute)), no, workersv1alpha1.ReasonThrottled, "Reconciling"},
-		"spec not applied":    {observed(pgstate.PhaseReady, wants(workersv1alpha1.Mirrored{Enabled: ptr(false)})), no, workersv1alpha1.ReasonSpecNotApplied, "Reconciling"},
+		"spec not applied":    {observed(pgstate.PhaseReady, wants(workersv1alpha1.Mirrored{Enabled: new(false)})), no, workersv1alpha1.ReasonSpecNotApplied, "Reconciling"},
 		"missing":             {observed(pgstate.PhaseReady, missing), no, workersv1alpha1.ReasonRegistrationMissing, "Reconciling"},
 
 		"replacement wanted":              {observed(pgstate.PhaseRetryable, predecessor(10*time.Second, 0)), yes, workersv1alpha1.ReasonReplacing, ""},
@@ -168,9 +166,9 @@ func TestReadiness(t *testing.T) {
 		"another 4xx":                    {observed(pgstate.PhaseRetryable, failedStarts(1, "dismissed", "http_418")), no, workersv1alpha1.ReasonRefused, "Stalled"},
 		"refused after a healthy worker": {observed(pgstate.PhasePending, failedStarts(1, "dismissed", "auth_rejected"), predecessor(time.Hour, 0)), no, workersv1alpha1.ReasonAuthRejected, "Stalled"},
 
-		"disabled by spec":     {observed(pgstate.PhaseDisabled, wants(workersv1alpha1.Mirrored{Enabled: ptr(false)})), yes, workersv1alpha1.ReasonDisabled, ""},
+		"disabled by spec":     {observed(pgstate.PhaseDisabled, wants(workersv1alpha1.Mirrored{Enabled: new(false)})), yes, workersv1alpha1.ReasonDisabled, ""},
 		"disabled by others":   {observed(pgstate.PhaseDisabled), no, workersv1alpha1.ReasonDisabledInDatabase, "Stalled"},
-		"disabled behind spec": {observed(pgstate.PhaseDisabled, wants(workersv1alpha1.Mirrored{Enabled: ptr(true)}), applied(workersv1alpha1.Mirrored{Enabled: ptr(true)})), no, workersv1alpha1.ReasonDisabledInDatabase, "Stalled"},
+		"disabled behind spec": {observed(pgstate.PhaseDisabled, wants(workersv1alpha1.Mirrored{Enabled: new(true)}), applied(workersv1alpha1.Mirrored{Enabled: new(true)})), no, workersv1alpha1.ReasonDisabledInDatabase, "Stalled"},
 		"process":              {observed(pgstate.PhaseProcess), yes, workersv1alpha1.ReasonProcessManaged, ""},
 
 		"Secret missing": {observed(pgstate.PhaseReady, problem(ProblemStalled, workersv1alpha1.ReasonSecretMissing)), no, workersv1alpha1.ReasonSecretMissing, "Stalled"},
@@ -206,12 +204,12 @@ func TestReadiness(t *testing.T) {
 }
 
 func TestDrift(t *testing.T) {
-	on := workersv1alpha1.Mirrored{Enabled: ptr(true), Debounce: &metav1.Duration{Duration: 9 * time.Second}}
+	on := workersv1alpha1.Mirrored{Enabled: new(true), Debounce: &metav1.Duration{Duration: 9 * time.Second}}
 	for name, c := range map[string]struct {
 		observed Observed
 		want     string // of the message; empty: not drifted
 	}{
-		"in force":                 {observed(pgstate.PhaseReady, wants(workersv1alpha1.Mirrored{Enabled: ptr(true)})), ""},
+		"in force":                 {observed(pgstate.PhaseReady, wants(workersv1alpha1.Mirrored{Enabled: new(true)})), ""},
 		"not applied yet":          {observed(pgstate.PhaseReady, wants(on)), ""},
 		"changed by others":        {observed(pgstate.PhaseReady, wants(on), applied(on)), "debounce is 9s in the spec and 6s in the database"},
 		"switched off":             {observed(pgstate.PhaseDisabled, wants(on), applied(on)), "enabled is true in the spec and false in the database"},
@@ -233,7 +231,7 @@ func TestDrift(t *testing.T) {
 
 func TestAppliedIsWhatTheSpecSetOnceItIsInForce(t *testing.T) {
 	g := NewWithT(t)
-	off := workersv1alpha1.Mirrored{Enabled: ptr(false)}
+	off := workersv1alpha1.Mirrored{Enabled: new(false)}
 	g.Expect(Status(observed(pgstate.PhaseReady, wants(off))).Applied).To(BeNil(), "before it is written")
 	g.Expect(Status(observed(pgstate.PhaseDisabled, wants(off))).Applied).To(Equal(&off), "when it is in force")
 	g.Expect(Status(observed(pgstate.PhaseReady, wants(off), applied(off))).Applied).To(Equal(&off), "when others changed it")
@@ -327,8 +325,8 @@ func anyObserved(r *rand.Rand) Observed {
 			any("", "auth_rejected", "route_not_found", "redirected", "http_400", "boom"))),
 		maybe(predecessor(seconds().Abs(), seconds())),
 		maybe(problem(ProblemKind(r.IntN(3)), any(workersv1alpha1.ReasonSecretMissing, workersv1alpha1.ReasonDatabaseUnavailable))),
-		maybe(wants(workersv1alpha1.Mirrored{Enabled: ptr(r.IntN(2) == 0), Handshake: ptr(workersv1alpha1.HandshakeRequired)})),
-		maybe(applied(workersv1alpha1.Mirrored{Enabled: ptr(r.IntN(2) == 0)})),
+		maybe(wants(workersv1alpha1.Mirrored{Enabled: new(r.IntN(2) == 0), Handshake: new(workersv1alpha1.HandshakeRequired)})),
+		maybe(applied(workersv1alpha1.Mirrored{Enabled: new(r.IntN(2) == 0)})),
 		maybe(lastKnown(metav1.ConditionTrue, "WorkerReady")),
 		maybe(missing), maybe(notReadYet),
 	)

@@ -36,10 +36,10 @@ func TestSecretIsNeverShown(t *testing.T) {
 
 func TestSecretCompares(t *testing.T) {
 	g := NewWithT(t)
-	g.Expect(NewSecret("a") == NewSecret("a")).To(BeTrue())
-	g.Expect(NewSecret("a") == NewSecret("b")).To(BeFalse())
+	g.Expect(NewSecret("a")).To(BeIdenticalTo(NewSecret("a")))
+	g.Expect(NewSecret("a")).ToNot(BeIdenticalTo(NewSecret("b")))
 	g.Expect(NewSecret("a").Reveal()).To(Equal("a"))
-	g.Expect(NewSecret("") == Secret{}).To(BeTrue())
+	g.Expect(NewSecret("")).To(BeIdenticalTo(Secret{}))
 	g.Expect(Secret{}.Reveal()).To(BeEmpty())
 	g.Expect(Secret{}.Empty()).To(BeTrue())
 }

@@ -166,7 +166,7 @@ func (d *database) heartbeats(ctx context.Context, workers []uuid.UUID) (map[uui
 	ctx, cancel := context.WithTimeoutCause(ctx, statementTimeout,
 		fmt.Errorf("no answer within the statement deadline of %v", statementTimeout))
 	defer cancel()
-	rows, err := d.pool.Query(ctx, heartbeatManySQL, workers)
+	rows, err := d.pool.Query(ctx, heartbeatManySQL, workers) //nolint:rowserrcheck // ForEachRow does
 	if err != nil {
 		return nil, fmt.Errorf("heartbeats: %w", err)
 	}

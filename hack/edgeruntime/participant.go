@@ -105,8 +105,7 @@ func (p *participant) start(id uuid.UUID) answer {
 	if err := p.isolate.initialise(p.loaded); err != nil {
 		f.startFailed()
 		reason := "unloaded"
-		var failed *startError
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*startError](err); ok {
 			reason = failed.reason
 		}
 		if dismissal := db.dismiss(p.isolate.ctx, f.name, id, reason); dismissal != nil {

@@ -39,7 +39,7 @@ func StartProcess(ctx context.Context, path string, options Options, stderr io.W
 	if err != nil {
 		return nil, fmt.Errorf("edge runtime options: %w", err)
 	}
-	command := exec.Command(path, "--config", "-") //nolint:noctx,gosec // outlives ctx, which bounds the start alone
+	command := exec.Command(path, "--config", "-") //nolint:noctx // outlives ctx, which bounds the start alone
 	command.Stderr = stderr
 	// A Ctrl-C at the terminal is the caller's to handle.
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

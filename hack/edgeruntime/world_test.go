@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -206,9 +207,7 @@ func (f *function) send(ctx context.Context, path string, header http.Header) re
 		return reply{Err: err}
 	}
 	rq.Header.Set("Authorization", "Bearer "+key)
-	for name, values := range header {
-		rq.Header[name] = values
-	}
+	maps.Copy(rq.Header, header)
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(rq)

@@ -163,8 +163,7 @@ func must(t testing.TB, err error) {
 }
 
 func describe(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return fmt.Sprintf("%v (detail %q, where %s)", err, pg.Detail, pg.Where)
 	}
 	return fmt.Sprint(err)
@@ -172,8 +171,7 @@ func describe(err error) string {
 
 // code is the SQLSTATE of an error; "" for none.
 func code(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return pg.Code
 	}
 	if err != nil {

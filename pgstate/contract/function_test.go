@@ -18,9 +18,6 @@ type function struct {
 // on is the same function through another connection or transaction.
 func (f function) on(q querier) function { f.q = q; return f }
 
-// in is the same function for a subtest.
-func (f function) in(t testing.TB) function { f.t = t; return f }
-
 type reservation struct {
 	decision, id   string
 	expires, retry time.Time
