@@ -24,15 +24,15 @@ help: ## List the targets.
 
 .PHONY: demo
 demo: ## Watch the operator start a worker function exactly once, against real servers; ends by itself.
-	@$(WITH_SERVERS) go run ./hack/demo
+	@$(WITH_SERVERS) $(STAGE) "building the demo" go build -o bin/demo ./hack/demo; exec bin/demo
 
 .PHONY: run
 run: ## Start the same servers, leave them running and say how to play with them; Ctrl-C ends it.
-	@$(WITH_SERVERS) go run ./hack/demo --keep
+	@$(WITH_SERVERS) $(STAGE) "building the demo" go build -o bin/demo ./hack/demo; exec bin/demo --keep
 
 .PHONY: bench
 bench: ## Measure how fast workers are replaced, beside the old behaviour.
-	@$(WITH_SERVERS) go run ./hack/bench
+	@$(WITH_SERVERS) $(STAGE) "building the benchmark" go build -o bin/bench ./hack/bench; exec bin/bench
 
 ##@ Development
 
