@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -50,5 +53,22 @@ func run(ctx context.Context, o options, set credentials.Set) error {
 	if err := mgr.AddReadyzCheck("ping", healthz.Ping); err != nil {
 		return err
 	}
+	mentionUnreachable(config)
 	return mgr.Start(ctx)
+}
+
+// askTimeout bounds mentionUnreachable.
+const askTimeout = 3 * time.Second
+
+// mentionUnreachable says so if the API server does not answer: the clients then wait for it without a word.
+func mentionUnreachable(config *rest.Config) {
+	config = rest.CopyConfig(config)
+	config.Timeout = askTimeout
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err == nil {
+		_, err = client.ServerVersion()
+	}
+	if err != nil {
+		ctrl.Log.WithName("setup").Info("The API server does not answer; waiting for it", "reason", err.Error())
+	}
 }

@@ -2,9 +2,11 @@ package controllers
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -38,6 +40,13 @@ func NewManager(config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	utilruntime.Must(workersv1alpha1.AddToScheme(scheme))
 	o.Scheme = scheme
 	o.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
+	// Discovery would end a process that starts while the API server is away; these are all kinds that are read.
+	o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
+		mapper := meta.NewDefaultRESTMapper(nil)
+		mapper.Add(workersv1alpha1.GroupVersion.WithKind("WorkerFunction"), meta.RESTScopeNamespace)
+		mapper.Add(corev1.SchemeGroupVersion.WithKind("Secret"), meta.RESTScopeNamespace)
+		return mapper, nil
+	}
 	return ctrl.NewManager(config, o)
 }
 

@@ -34,7 +34,6 @@ type outcome struct {
 	changed bool
 	// again is when to come back without being woken; 0: not.
 	again time.Duration
-	err   error
 }
 
 // act does what was decided. What keeps it from doing so goes into o.Problem, to be shown.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 
-	"github.com/go-logr/logr"
 	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -77,19 +76,22 @@ func (r *WorkerFunctionReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 	}
 
 	o := decision.Observed{Generation: obj.Generation, Spec: obj.Spec, Previous: r.Statuses.Latest(obj)}
-	t, settled, err := r.observe(ctx, obj, &o)
-	if err != nil || !settled {
+	t, done, err := r.observe(ctx, obj, &o)
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if done != nil {
+		return *done, nil
 	}
 	if err := r.reconcileFinalizer(ctx, obj, o); err != nil {
 		return retryConflict(err)
 	}
 
-	done := r.act(ctx, obj, t, decision.Decide(o), &o)
-	if !done.changed {
-		r.report(logr.NewContext(ctx, ctrl.LoggerFrom(ctx)), obj, o)
+	acted := r.act(ctx, obj, t, decision.Decide(o), &o)
+	if !acted.changed {
+		r.report(ctx, obj, o)
 	}
-	return ctrl.Result{RequeueAfter: done.again}, done.err
+	return ctrl.Result{RequeueAfter: acted.again}, nil
 }
 
 // report shows what was observed, if that says something new.

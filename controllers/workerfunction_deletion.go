@@ -14,7 +14,6 @@ import (
 
 	workersv1alpha1 "github.com/pgflow-operator/pgflow-operator/api/v1alpha1"
 	"github.com/pgflow-operator/pgflow-operator/controllers/decision"
-	"github.com/pgflow-operator/pgflow-operator/pgstate"
 )
 
 const (
@@ -49,6 +48,8 @@ func (r *WorkerFunctionReconciler) patchFinalizer(ctx context.Context, obj *work
 // retryConflict has a lost write tried again at once, without calling it an error.
 func retryConflict(err error) (ctrl.Result, error) {
 	switch {
+	case err == nil:
+		return ctrl.Result{}, nil
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: 10 * time.Millisecond}, nil // by then the cache has the newer object
 	case apierrors.IsNotFound(err):
@@ -77,11 +78,9 @@ func (r *WorkerFunctionReconciler) reconcileDelete(ctx context.Context, obj *wor
 				obj.FunctionName(), deletionPatience, excerpt(err.Error()))
 		}
 	}
-	if err := r.patchFinalizer(ctx, obj, controllerutil.RemoveFinalizer); err != nil {
-		return retryConflict(err)
-	}
+	// Before an heir takes over, which may send with the same dispatcher.
 	r.forget(client.ObjectKeyFromObject(obj))
-	return ctrl.Result{}, nil
+	return retryConflict(r.patchFinalizer(ctx, obj, controllerutil.RemoveFinalizer))
 }
 
 // disable sets enabled = false in obj's registration and closes its pending invocation, unless another object stands
@@ -107,9 +106,10 @@ func (r *WorkerFunctionReconciler) disable(ctx context.Context, obj *workersv1al
 	if _, err := database.Store().Disable(ctx, obj.FunctionName()); err != nil {
 		return errors.Join(err, context.Cause(ctx))
 	}
-	// Closes a pending invocation as dismissed. Without it the invocation could admit nobody either.
-	if _, err := database.Store().Reserve(ctx, obj.FunctionName()); err != nil && !errors.Is(err, pgstate.ErrLockTimeout) {
-		return errors.Join(err, context.Cause(ctx))
+	// Closes a pending invocation as dismissed. Without it the invocation could admit nobody either, so it is not worth
+	// waiting for.
+	if _, err := database.Store().Reserve(ctx, obj.FunctionName()); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("A pending invocation may be left to expire", "error", err.Error())
 	}
 	return nil
 }

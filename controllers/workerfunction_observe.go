@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workersv1alpha1 "github.com/pgflow-operator/pgflow-operator/api/v1alpha1"
@@ -16,10 +18,10 @@ import (
 	"github.com/pgflow-operator/pgflow-operator/pgstate"
 )
 
-// observe fills in o what is known for obj, and returns what obj stands for; nil together with o.Problem. Not settled:
-// nothing new is known, and the observer wakes the object when there is; nothing is to be done or shown until then. The
-// error is the API server's, and temporary.
-func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1alpha1.WorkerFunction, o *decision.Observed) (*target, bool, error) {
+// observe fills in o what is known for obj, and returns what obj stands for; nil together with o.Problem. A result ends
+// the reconcile: nothing new is known, so nothing is to be done or shown until there is. The error is the API server's,
+// and temporary.
+func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1alpha1.WorkerFunction, o *decision.Observed) (*target, *ctrl.Result, error) {
 	object := client.ObjectKeyFromObject(obj)
 	resolved, err := r.Resolver.Resolve(ctx, obj)
 	var problem *credentials.Problem
@@ -27,43 +29,44 @@ func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1al
 	case errors.As(err, &problem):
 		r.Databases.Release(object)
 		o.Problem = &decision.Problem{Reason: problem.Reason, Message: problem.Message}
-		return nil, true, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, false, err
+		return nil, nil, err
 	}
 
 	claims, err := r.claims(ctx, obj, resolved.Connection.Identity())
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	if older := claims.before(obj); older != nil {
 		r.Databases.Release(object)
 		o.Problem = &decision.Problem{Reason: workersv1alpha1.ReasonDuplicate, Message: fmt.Sprintf(
 			"WorkerFunction %s/%s is older and stands for the same registration; this one changes nothing, and takes over when the other is gone",
 			older.Namespace, older.Name)}
-		return nil, true, nil
+		return nil, nil, nil
 	}
 
 	t := &target{function: obj.FunctionName(), Resolved: resolved}
 	t.database, err = r.Databases.Acquire(object, resolved.Connection, t.function)
 	if err != nil {
-		return nil, false, err
+		return nil, nil, err
 	}
 	seen := t.database.Lookup(t.function)
-	o.Read, o.State, o.Now = seen.Read, seen.State, seen.Now
+	isNew := saysNothing(o.Previous)
 	if seen.Err != nil {
 		o.Problem = databaseProblem(seen, o.Previous)
-		// A short outage is nobody's business. Whoever never saw a status is told that nothing is known yet.
-		isNew := meta.FindStatusCondition(o.Previous.Conditions, workersv1alpha1.ConditionReady) == nil
-		if o.Problem == nil && isNew {
-			o.Read, o.State = false, nil
-			return t, true, nil
+		switch {
+		case o.Problem == nil && !isNew:
+			// A short outage is nobody's business. Its end wakes nobody whose registration did not change.
+			return nil, &ctrl.Result{RequeueAfter: askAgain}, nil
+		case o.Problem == nil:
+			return t, nil, nil
 		}
-		return t, o.Problem != nil, nil
 	}
-	if !seen.Read {
-		return t, false, nil
+	if !seen.Read && !isNew && o.Problem == nil {
+		return nil, &ctrl.Result{}, nil // the observer wakes all when it has read
 	}
+	o.Read, o.State, o.Now = seen.Read, seen.State, seen.Now
 	if s := seen.State; s != nil {
 		if s.Invocation != nil {
 			o.Delivery = r.deliveryOf(t, s.Invocation.ID)
@@ -72,7 +75,14 @@ func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1al
 		sent, known := r.sent.Load(object)
 		o.CredentialsChanged = !known || sent.(sending).with != t.fingerprint() // an operator that restarts may have other flags
 	}
-	return t, true, nil
+	return t, nil, nil
+}
+
+// saysNothing tells whether a status says nothing of the database: none was written yet, or a problem that is over kept the
+// operator from looking. Its object is told at once that the database is being looked at.
+func saysNothing(s workersv1alpha1.WorkerFunctionStatus) bool {
+	c := meta.FindStatusCondition(s.Conditions, workersv1alpha1.ConditionRegistered)
+	return c == nil || c.Status == metav1.ConditionUnknown && c.Reason != workersv1alpha1.ReasonDatabaseUnavailable
 }
 
 // databaseProblem says why a database cannot be read; nil: it has not been so for long enough to be worth saying.
@@ -102,14 +112,14 @@ func typedProblem(err error) *decision.Problem {
 		reason string
 		do     string
 	}{
-		{pgstate.ErrSchemaMissing, workersv1alpha1.ReasonSchemaMissing, "run `manager migrate`"},
-		{pgstate.ErrPgflowMissing, workersv1alpha1.ReasonSchemaMissing, "then run `manager migrate`"},
-		{pgstate.ErrAuthentication, workersv1alpha1.ReasonDatabaseAuthenticationFailed, "correct user and password in the database Secret"},
-		{pgstate.ErrPermission, workersv1alpha1.ReasonDatabasePermissionDenied, "grant the role what it lacks"},
-		{pgstate.ErrReadOnly, workersv1alpha1.ReasonDatabaseReadOnly, "name the primary in the database Secret"},
+		{pgstate.ErrSchemaMissing, workersv1alpha1.ReasonSchemaMissing, ""},
+		{pgstate.ErrPgflowMissing, workersv1alpha1.ReasonSchemaMissing, "; then run `manager migrate`"},
+		{pgstate.ErrAuthentication, workersv1alpha1.ReasonDatabaseAuthenticationFailed, ": correct user and password in the database Secret"},
+		{pgstate.ErrPermission, workersv1alpha1.ReasonDatabasePermissionDenied, ": grant the role what it lacks"},
+		{pgstate.ErrReadOnly, workersv1alpha1.ReasonDatabaseReadOnly, ": name the primary in the database Secret"},
 	} {
 		if errors.Is(err, known.is) {
-			return &decision.Problem{Reason: known.reason, Message: fmt.Sprintf("%v: %s", err, known.do)}
+			return &decision.Problem{Reason: known.reason, Message: fmt.Sprintf("%v%s", err, known.do)}
 		}
 	}
 	return nil

@@ -118,9 +118,10 @@ func TestDecide(t *testing.T) {
 		"changed in the spec":   {observed(pgstate.PhaseReady, wants(off), applied(workersv1alpha1.Mirrored{Enabled: new(true)})), Action{Kind: ApplySpec, Write: pgstate.Registration{Enabled: new(false)}}},
 		"names only a function": {observed(pgstate.PhaseReady, applied(off)), Action{Kind: Wait}},
 
-		"refused, key changed": {observed(pgstate.PhaseRetryable, retryIn(time.Minute), credentialsChanged, failedStarts(1, "dismissed", "auth_rejected")), Action{Kind: ClearThrottle}},
-		"refused, same key":    {observed(pgstate.PhaseRetryable, retryIn(time.Minute), failedStarts(1, "dismissed", "auth_rejected")), Action{Kind: Wait}},
-		"failed, key changed":  {observed(pgstate.PhaseRetryable, retryIn(time.Minute), credentialsChanged, failedStarts(1, "dismissed", "boot failed")), Action{Kind: Wait}},
+		"refused, key changed":          {observed(pgstate.PhaseRetryable, retryIn(time.Minute), credentialsChanged, failedStarts(1, "dismissed", "auth_rejected")), Action{Kind: ClearThrottle}},
+		"refused, same key":             {observed(pgstate.PhaseRetryable, retryIn(time.Minute), failedStarts(1, "dismissed", "auth_rejected")), Action{Kind: Wait}},
+		"refused, key changed, and due": {observed(pgstate.PhaseRetryable, credentialsChanged, failedStarts(0, "dismissed", "auth_rejected")), Action{Kind: Reserve}},
+		"failed, key changed":           {observed(pgstate.PhaseRetryable, retryIn(time.Minute), credentialsChanged, failedStarts(1, "dismissed", "boot failed")), Action{Kind: Wait}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			NewWithT(t).Expect(Decide(c.observed)).To(Equal(c.want))

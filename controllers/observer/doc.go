@@ -26,8 +26,9 @@
 //     read, so a state that stays overdue wakes nobody again.
 //  6. Times are the database's. They become local ones only through the offset seen between its clock and the local
 //     monotonic clock at a read, and nothing is decided by a deadline before the database was asked again.
-//  7. Everything is bounded: one read in flight, at most 200 batches a second of at most 2,000 functions, one full read
-//     a second, one waiting entry per function in use whatever is notified. Idle, ten thousand functions cost one
-//     query a second: the sweep reads them in parts, so that none keeps a notification waiting for long.
+//  7. Everything is bounded: one read in flight, at most 200 batches a second of at most 2,000 functions, fewer where
+//     they take the database long, one full read a second, one waiting entry per function in use whatever is notified.
+//     Idle, ten thousand functions cost one query a second: the sweep reads them in parts, so that none keeps a
+//     notification waiting for long.
 //  8. [Registry.Start] returns after every goroutine and connection of the package has ended.
 package observer

@@ -94,6 +94,7 @@ func (d *Database) apply(read *job, snapshot pgstate.Snapshot, sent, received ti
 		}
 		return woken
 	}
+	d.plan.batchTook = received.Sub(sent)
 	for _, name := range read.functions {
 		if e, ok := d.functions[name]; ok {
 			update(e)

@@ -13,6 +13,10 @@ const (
 	fullInterval = time.Second
 	// batchInterval is the least time between reads of a few functions: whatever is notified meanwhile shares one.
 	batchInterval = 5 * time.Millisecond
+	// batchShare keeps such reads to one part in so many of the time, and batchIntervalLimit says up to which interval.
+	// A read costs the server much the same for one function as for ten, and in a storm of starts it is the busiest.
+	batchShare         = 4
+	batchIntervalLimit = 50 * time.Millisecond
 	// batchLimit is the most functions that one such read names.
 	batchLimit = 2000
 	// sweepBatch is how many functions the sweep reads at a time. The sweep of many is spread over its interval: one
@@ -29,8 +33,9 @@ type plan struct {
 	fullNotBefore time.Time // keeps full reads fullInterval apart, or as far as the backoff wants after a failure
 	lastFull      time.Time // when the last one began; zero: none has
 	lastBatch     time.Time
-	sweepAt       time.Time // when the sweep goes on; only while notifications arrive
-	sweep         []string  // the functions that this round has still to read
+	batchTook     time.Duration // how long the last successful one took
+	sweepAt       time.Time     // when the sweep goes on; only while notifications arrive
+	sweep         []string      // the functions that this round has still to read
 	listening     listening
 	backoff       wait.Backoff
 }
@@ -104,7 +109,7 @@ func (d *Database) batchAt() time.Time {
 	if d.plan.listening == listeningYes {
 		next = earliest(next, d.plan.sweepAt)
 	}
-	soonest := d.plan.lastBatch.Add(batchInterval)
+	soonest := d.plan.lastBatch.Add(min(max(batchInterval, batchShare*d.plan.batchTook), batchIntervalLimit))
 	if len(d.pending) > 0 || !next.IsZero() && next.Before(soonest) {
 		return soonest
 	}

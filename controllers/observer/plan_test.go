@@ -145,6 +145,24 @@ func TestNotificationsDuringAReadAreReadAfterIt(t *testing.T) {
 	b.idle(10 * time.Second)
 }
 
+func TestBatchesThatTakeLongAreFurtherApart(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "f")
+	b.answer(b.read())
+	for took, apart := range map[time.Duration]time.Duration{
+		time.Microsecond:      batchInterval,
+		10 * time.Millisecond: batchShare * 10 * time.Millisecond,
+		time.Second:           batchIntervalLimit,
+	} {
+		b.clock.Step(batchIntervalLimit)
+		b.notified("f")
+		todo, sent := b.read(), b.clock.Now()
+		b.apply(todo, pgstate.Snapshot{Now: b.now()}, sent, sent.Add(took))
+		b.notified("f")
+		b.idle(apart)
+	}
+}
+
 func TestFailedReadsBackOffAndEndInAFullOne(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "f")

@@ -118,13 +118,19 @@ END
 $body$;
 -- +goose StatementEnd
 
--- Runs as its owner, so that the operations need no privilege on the view.
+-- Runs as its owner, so that the operations need no privilege on the view. In plpgsql, because that keeps the plan: to
+-- plan the view at each call costs as much as the rest of an operation.
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION pgflow.handshake_state(function_name text) RETURNS pgflow.handshake_states
-LANGUAGE sql VOLATILE SECURITY DEFINER
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $body$
-    SELECT s FROM pgflow.handshake_states s WHERE s.function_name = $1;
+DECLARE
+    s pgflow.handshake_states;
+BEGIN
+    SELECT h.* INTO s FROM pgflow.handshake_states h WHERE h.function_name = $1;
+    RETURN s;
+END
 $body$;
 -- +goose StatementEnd
 
