@@ -38,6 +38,11 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, part := range []string{"database-port", "database-user", "database-name"} {
+				if cmd.Flags().Changed(part) && !cmd.Flags().Changed("database-host") {
+					return fmt.Errorf("--%s needs --database-host", part)
+				}
+			}
 			set, err := o.set()
 			if err != nil {
 				return err

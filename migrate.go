@@ -29,8 +29,8 @@ func exitCode(err error) int {
 
 func migrateCommand() *cobra.Command {
 	var (
-		target                                       migrateTarget
-		check, printSQL, createBaseTables, uninstall bool
+		target                                                  migrateTarget
+		check, printSQL, createBaseTables, uninstall, withPgNet bool
 	)
 	cmd := &cobra.Command{
 		Use:   "migrate",
@@ -41,7 +41,7 @@ func migrateCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
 			if printSQL {
-				return pgstate.Print(out, pgstate.PrintOptions{CreateBaseTables: createBaseTables})
+				return pgstate.Print(out, pgstate.PrintOptions{CreateBaseTables: createBaseTables, WithPgNet: withPgNet})
 			}
 			databaseURL, err := target.resolve()
 			if err != nil {
@@ -49,19 +49,29 @@ func migrateCommand() *cobra.Command {
 			}
 			switch {
 			case check:
-				return checkVersion(ctx, cmd, databaseURL)
+				return checkVersion(ctx, cmd, databaseURL, withPgNet)
+			case uninstall && withPgNet:
+				if err := pgstate.UninstallPgNet(ctx, databaseURL); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(out, "ensure_workers() is pgflow's own again; the handshake stays")
+				return err
 			case uninstall:
 				if err := pgstate.Uninstall(ctx, databaseURL); err != nil {
 					return err
 				}
-				_, err := fmt.Fprintln(out, "uninstalled; pgflow is as it was before")
+				_, err := fmt.Fprintln(out, "uninstalled: what the operator had installed is gone, pgflow is as it was before")
 				return err
 			}
 			applied, err := pgstate.Migrate(ctx, databaseURL, pgstate.MigrateOptions{
 				CreateBaseTables: createBaseTables,
+				WithPgNet:        withPgNet,
 				Log:              func(line string) { _, _ = fmt.Fprintln(cmd.ErrOrStderr(), line) },
 			})
 			if err != nil {
+				if errors.Is(err, pgstate.ErrPermission) {
+					err = fmt.Errorf("%w; run it as the owner of pgflow's tables", err)
+				}
 				return err
 			}
 			done := "nothing to do: the database is up to date"
@@ -81,7 +91,8 @@ func migrateCommand() *cobra.Command {
 	f.BoolVar(&check, "check", false, "change nothing; exit with 3 if the database is behind")
 	f.BoolVar(&printSQL, "print", false, "write the SQL to standard output for psql or another tool, including the record of its version")
 	f.BoolVar(&createBaseTables, "create-base-tables", false, "create pgflow's two tables where pgflow is absent, for trials and tests")
-	f.BoolVar(&uninstall, "uninstall", false, "drop exactly what was installed")
+	f.BoolVar(&uninstall, "uninstall", false, "drop exactly what was installed; the tables of --create-base-tables only when they are empty")
+	f.BoolVar(&withPgNet, "with-pg-net", false, "also make pgflow's ensure_workers() token-aware, for databases where pg_cron and pg_net start functions; with --uninstall: only restore what it was")
 	cmd.MarkFlagsMutuallyExclusive("database-url", "database-host")
 	cmd.MarkFlagsMutuallyExclusive("check", "print", "uninstall")
 	cmd.MarkFlagsMutuallyExclusive("check", "create-base-tables")
@@ -121,11 +132,21 @@ func (t migrateTarget) resolve() (string, error) {
 // checkTimeout bounds a check as a whole.
 const checkTimeout = 30 * time.Second
 
-// checkVersion says whether the database has all migrations.
-func checkVersion(ctx context.Context, cmd *cobra.Command, databaseURL string) error {
+// checkVersion says whether the database has all migrations, and an
+// ensure_workers() that is as it was installed; with wantPgNet it must be
+// installed.
+func checkVersion(ctx context.Context, cmd *cobra.Command, databaseURL string, wantPgNet bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, checkTimeout, fmt.Errorf("the database did not answer within %v", checkTimeout))
 	defer cancel()
-	connection, err := pgx.Connect(ctx, databaseURL)
+	target, err := pgstate.ParseURL(databaseURL)
+	if err != nil {
+		return err
+	}
+	config, err := target.PoolConfig()
+	if err != nil {
+		return err
+	}
+	connection, err := pgx.ConnectConfig(ctx, config.ConnConfig)
 	if err != nil {
 		return pgstate.TranslateError("connect", err)
 	}
@@ -137,6 +158,22 @@ func checkVersion(ctx context.Context, cmd *cobra.Command, databaseURL string) e
 	if version.Behind() {
 		return fmt.Errorf("%w: it has version %d, this program needs %d; run `manager migrate`", errBehind, version.Current, version.Latest)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "up to date: version %d\n", version.Current)
+	sqlPath, err := pgstate.CheckPgNet(ctx, connection)
+	if err != nil {
+		return err
+	}
+	switch {
+	case sqlPath == pgstate.PgNetReplaced:
+		return fmt.Errorf("%w: something else, as a migration of pgflow's, has replaced the token-aware ensure_workers(); run `manager migrate --with-pg-net`", errBehind)
+	case sqlPath == pgstate.PgNetOutdated:
+		return fmt.Errorf("%w: its token-aware ensure_workers() is of another version; run `manager migrate --with-pg-net`", errBehind)
+	case wantPgNet && sqlPath != pgstate.PgNetCurrent:
+		return fmt.Errorf("%w: its ensure_workers() is not token-aware; run `manager migrate --with-pg-net`", errBehind)
+	}
+	done := ""
+	if sqlPath.TokenAware() {
+		done = ", ensure_workers() is token-aware"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "up to date: version %d%s\n", version.Current, done)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -29,6 +30,9 @@ type options struct {
 	namespace         string
 
 	leaderElect             bool
+	leaseDuration           time.Duration
+	renewDeadline           time.Duration
+	retryPeriod             time.Duration
 	metricsAddress          string
 	metricsInsecure         bool
 	probeAddress            string
@@ -54,11 +58,16 @@ func (o *options) register(f *pflag.FlagSet) {
 		"namespaces whose WorkerFunctions may use the operator's own database, endpoint and key; '*' for all (default: the operator's namespace)")
 	f.StringVar(&o.namespace, "namespace", "", "the operator's own namespace (environment POD_NAMESPACE)")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "let only one of several replicas act; safety does not need it")
+	f.DurationVar(&o.leaseDuration, "leader-elect-lease-duration", 90*time.Second,
+		"how long after its last renewal a leader that died without a word is succeeded")
+	f.DurationVar(&o.renewDeadline, "leader-elect-renew-deadline", 75*time.Second,
+		"how long the leader goes on without the API server before it ends; shorter than the lease")
+	f.DurationVar(&o.retryPeriod, "leader-elect-retry-period", 5*time.Second, "how often leading is renewed or tried for")
 	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "where metrics are served; 0 turns them off")
 	f.BoolVar(&o.metricsInsecure, "metrics-insecure", false, "serve metrics over HTTP and to everybody, for development")
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "where /healthz and /readyz are served; 0 turns them off")
 	f.StringVar(&o.logFormat, "log-format", "json", "json or console")
-	f.IntVar(&o.logLevel, "log-level", 0, "0: what a person should know; 1: every start; higher: more")
+	f.IntVar(&o.logLevel, "log-level", 0, "0: what a person should know; 1: every start; up to 5: more")
 	f.IntVar(&o.maxConcurrentDeliveries, "max-concurrent-deliveries", delivery.DefaultMaxConcurrent,
 		"how many requests to edge functions are under way at most")
 }
@@ -100,6 +109,12 @@ func (o *options) set() (credentials.Set, error) {
 	}
 	if o.logFormat != "json" && o.logFormat != "console" {
 		errs = append(errs, errors.New("--log-format must be json or console"))
+	}
+	if o.logLevel < 0 || o.logLevel > 5 { // from 8 on the client library writes whole Secrets into the log
+		errs = append(errs, errors.New("--log-level must be from 0 to 5"))
+	}
+	if o.retryPeriod <= 0 || o.renewDeadline <= o.retryPeriod*6/5 || o.leaseDuration <= o.renewDeadline {
+		errs = append(errs, errors.New("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline, and that longer than 1.2 x --leader-elect-retry-period"))
 	}
 	if o.maxConcurrentDeliveries < 1 {
 		errs = append(errs, errors.New("--max-concurrent-deliveries must be at least 1"))

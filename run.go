@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -40,6 +41,13 @@ func run(ctx context.Context, o options, set credentials.Set) error {
 		LeaderElectionID:              "pgflow-operator.workers.pgflow.dev",
 		LeaderElectionNamespace:       o.namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when this returns
+		// Longer than usual: a leader that cannot reach the API server for a minute goes on keeping workers started, which
+		// needs only the database. Safety does not depend on leading.
+		LeaseDuration: &o.leaseDuration,
+		RenewDeadline: &o.renewDeadline,
+		RetryPeriod:   &o.retryPeriod,
+		// Until its custom resource definition is installed the operator waits, and does not end.
+		Controller: ctrlconfig.Controller{CacheSyncTimeout: 24 * time.Hour},
 	})
 	if err != nil {
 		return err

@@ -56,8 +56,8 @@ func testPermissions(t *testing.T, admin client.Client) {
 		namespace, group, resource string
 		verbs                      []string
 	}{
-		{anywhere, "workers.pgflow.dev", "workerfunctions", []string{"get", "list", "watch", "update", "patch"}},
-		{anywhere, "workers.pgflow.dev", "workerfunctions/status", []string{"update", "patch"}},
+		{anywhere, "workers.pgflow.dev", "workerfunctions", []string{"get", "list", "watch", "patch"}},
+		{anywhere, "workers.pgflow.dev", "workerfunctions/status", []string{"patch"}},
 		{anywhere, "", "secrets", []string{"get", "list", "watch"}},
 		{installNamespace, "", "secrets", []string{"get", "list", "watch"}},
 		{anywhere, "events.k8s.io", "events", []string{"create", "patch"}},

@@ -7,12 +7,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
@@ -29,17 +31,19 @@ type Options struct {
 	MaxConcurrentDeliveries int
 	// UnavailableAfter is how long a database may fail before that is shown; 0 is 30 s. Tests shorten it.
 	UnavailableAfter time.Duration
-	// Clock dates conditions and ends finalizers; nil is the real one. Tests move it.
+	// Clock ends finalizers; nil is the real one. Tests move it.
 	Clock clock.PassiveClock
 }
 
-// NewManager returns a manager for Setup: o with the operator's scheme, and a client that never holds Secrets.
+// NewManager returns a manager for Setup: o with the operator's scheme, a client that never holds Secrets, and a cache
+// that holds nothing of them but names and versions.
 func NewManager(config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(workersv1alpha1.AddToScheme(scheme))
 	o.Scheme = scheme
 	o.Client = client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}}
+	o.Cache.ByObject = map[client.Object]cache.ByObject{&corev1.Secret{}: {Transform: nameAndVersion}}
 	// Discovery would end a process that starts while the API server is away; these are all kinds that are read.
 	o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) {
 		mapper := meta.NewDefaultRESTMapper(nil)
@@ -48,6 +52,15 @@ func NewManager(config *rest.Config, o ctrl.Options) (ctrl.Manager, error) {
 		return mapper, nil
 	}
 	return ctrl.NewManager(config, o)
+}
+
+// nameAndVersion reduces a Secret's metadata to what the operator looks at. The rest can be large, and its annotations hold
+// the Secret's content where it was made by kubectl apply.
+func nameAndVersion(object any) (any, error) {
+	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
+		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
+	}
+	return object, nil
 }
 
 // Setup puts the operator's parts together and hands them to a manager made by NewManager. The context ends the

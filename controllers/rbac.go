@@ -3,10 +3,10 @@ package controllers
 // What the operator may do in the API server. controller-gen makes config/rbac/role.yaml from these markers; each verb
 // is here because something uses it.
 //
-// WorkerFunctions are read everywhere; update and patch are for the finalizer alone, the spec belongs to its author.
+// WorkerFunctions are read everywhere; patch is for the finalizer alone, the spec belongs to its author.
 //
-// +kubebuilder:rbac:groups=workers.pgflow.dev,resources=workerfunctions,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups=workers.pgflow.dev,resources=workerfunctions/status,verbs=update;patch
+// +kubebuilder:rbac:groups=workers.pgflow.dev,resources=workerfunctions,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=workers.pgflow.dev,resources=workerfunctions/status,verbs=patch
 //
 // Objects in any namespace name Secrets of that namespace. list and watch are for their metadata, so that a changed
 // Secret is noticed (the API server has no narrower verb for metadata); get reads the value of a referenced one.

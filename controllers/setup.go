@@ -25,9 +25,11 @@ const (
 	indexFunction = "functionName"
 	indexSecret   = "secret"
 
-	// concurrentReconciles is how many objects are reconciled at once. Each waits for the database at most, so it is
-	// a little more than the database's pool.
-	concurrentReconciles = 16
+	// concurrentReconciles is how many objects are reconciled at once. Each waits for a database at most, and only a few
+	// for the same one, so that several may be in trouble before others notice.
+	concurrentReconciles = 48
+	// reconcileDeadline bounds one reconcile: a read of each of its Secrets, a finalizer and a call of the database.
+	reconcileDeadline = 30 * time.Second
 )
 
 // Waker has objects reconciled that something other than the API server has news of. Its methods may be called
@@ -77,6 +79,7 @@ func (r *WorkerFunctionReconciler) SetupWithManager(ctx context.Context, mgr ctr
 		WatchesRawSource(r.Wake).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: concurrentReconciles,
+			ReconciliationTimeout:   reconcileDeadline,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
 				200*time.Millisecond, time.Minute),
 		}).

@@ -2,19 +2,15 @@ package controllers
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/google/uuid"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	workersv1alpha1 "github.com/pgflow-operator/pgflow-operator/api/v1alpha1"
 	"github.com/pgflow-operator/pgflow-operator/controllers/decision"
-	"github.com/pgflow-operator/pgflow-operator/controllers/delivery"
 	"github.com/pgflow-operator/pgflow-operator/pgstate"
 )
 
@@ -24,13 +20,17 @@ const (
 	// askAgain is when a call that a lock or an outage prevented is made again. The observer notices the end of an
 	// outage by itself, this is for what only one call met.
 	askAgain = time.Second
+	// turnAgain is when a call is tried again at the latest that would have made too many at once to one database: its
+	// turn is told, and may be lost to another.
+	turnAgain = time.Second
 	// checkAgain is when something is tried again that a person has to mend where nothing tells that they did.
 	checkAgain = 30 * time.Second
 )
 
 // outcome is what an action came to.
 type outcome struct {
-	// changed: the database changed, so that a new observation follows and this one is not worth showing.
+	// changed: the database changed or is yet to be asked, so that a new observation follows and this one is not worth
+	// showing.
 	changed bool
 	// again is when to come back without being woken; 0: not.
 	again time.Duration
@@ -38,9 +38,19 @@ type outcome struct {
 
 // act does what was decided. What keeps it from doing so goes into o.Problem, to be shown.
 func (r *WorkerFunctionReconciler) act(ctx context.Context, obj *workersv1alpha1.WorkerFunction, t *target, action decision.Action, o *decision.Observed) outcome {
-	if action.Kind == decision.Wait {
+	switch action.Kind {
+	case decision.Wait:
+		return outcome{}
+	case decision.Send:
+		r.deliver(obj, t, o.State.Invocation.ID, o.Now, action.ExpiresIn)
 		return outcome{}
 	}
+	// Never waited for: a database that does not answer would soon hold every reconcile, also those of other databases.
+	done, ok := t.database.TryWrite(client.ObjectKeyFromObject(obj))
+	if !ok {
+		return outcome{changed: true, again: turnAgain}
+	}
+	defer done()
 	ctx, cancel := context.WithTimeoutCause(ctx, databaseDeadline,
 		fmt.Errorf("the database did not answer within %v", databaseDeadline))
 	defer cancel()
@@ -70,15 +80,14 @@ func (r *WorkerFunctionReconciler) act(ctx context.Context, obj *workersv1alpha1
 		}
 		switch reservation.Decision {
 		case pgstate.DecisionReserved:
-			r.deliver(obj, t, reservation.InvocationID, reservation.ExpiresIn)
+			since := reservation.ExpiresAt.Add(-reservation.ExpiresIn)
+			r.deliver(obj, t, reservation.InvocationID, since, reservation.ExpiresIn)
 		case pgstate.DecisionThrottled:
 			if o.State.Invocation == nil { // nothing was closed: the clocks were a moment apart, or the state is an old one
 				return outcome{changed: true, again: max(reservation.RetryAt.Sub(o.Now), time.Millisecond)}
 			}
 		}
 		return outcome{changed: true}
-	case decision.Send:
-		r.deliver(obj, t, o.State.Invocation.ID, action.ExpiresIn)
 	}
 	return outcome{}
 }
@@ -91,64 +100,17 @@ func (r *WorkerFunctionReconciler) failed(ctx context.Context, o *decision.Obser
 	switch {
 	case errors.Is(err, pgstate.ErrLockTimeout), errors.Is(err, pgstate.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		ctrl.LoggerFrom(ctx).V(1).Info("The database did not do it; asking again", "action", action.Kind, "error", err.Error())
-		return outcome{changed: true, again: askAgain}
+		return outcome{again: askAgain} // what was observed is shown meanwhile
 	case errors.Is(err, context.Canceled): // the operator ends
 		return outcome{changed: true}
 	}
 	o.Problem = typedProblem(err)
 	if o.Problem == nil {
-		o.Problem = &decision.Problem{Kind: decision.ProblemReconciling, Reason: workersv1alpha1.ReasonSpecNotApplied, Message: err.Error()}
+		o.Problem = &decision.Problem{Kind: decision.ProblemReconciling, Reason: workersv1alpha1.ReasonSpecNotApplied, Message: oneLine(err)}
 		if action.Kind == decision.Reserve || action.Kind == decision.ClearThrottle {
 			o.Problem.Reason = workersv1alpha1.ReasonRetrying
 		}
 	}
 	o.Problem.Seen = true
 	return outcome{again: checkAgain}
-}
-
-// deliver hands an invocation to the dispatcher.
-func (r *WorkerFunctionReconciler) deliver(obj *workersv1alpha1.WorkerFunction, t *target, id uuid.UUID, expiresIn time.Duration) {
-	object := client.ObjectKeyFromObject(obj)
-	r.sent.Store(object, sending{t.Connection.Identity(), t.function, t.fingerprint()})
-	r.Dispatcher.Deliver(delivery.Request{
-		Object:       object,
-		Database:     t.Connection.Identity(),
-		Function:     t.function,
-		InvocationID: id,
-		ExpiresIn:    expiresIn,
-		Endpoint:     t.Endpoint,
-		Key:          t.Key,
-		Resend:       func() bool { return mayResend(t.database.Lookup(t.function).State, id) },
-		Dismiss: func(ctx context.Context, reason string) error {
-			_, err := t.database.Store().Dismiss(ctx, t.function, id, reason)
-			t.database.Refresh(t.function)
-			return err
-		},
-		Progress: func(delivery.Result) { r.Wake.Object(object) },
-		Done: func(result delivery.Result) {
-			// Whatever HTTP said, the database counts.
-			t.database.Refresh(t.function)
-			if result.Outcome != delivery.Delivered {
-				r.Wake.Object(object)
-			}
-		},
-	})
-}
-
-// mayResend tells whether an id whose delivery is uncertain may be sent again, by the newest state that was read. That
-// may be from before the reservation, where the answer came at once: then the id is pending, for all that is known.
-func mayResend(s *pgstate.State, id uuid.UUID) bool {
-	switch {
-	case s == nil, !s.TakesPart, s.LastInvocationID == id:
-		return false
-	case s.Phase == pgstate.PhasePending:
-		return s.Invocation.ID == id
-	}
-	return s.Phase == pgstate.PhaseRetryable
-}
-
-// fingerprint tells endpoints and keys apart without keeping a key.
-func (t *target) fingerprint() string {
-	sum := sha256.Sum256([]byte(t.Endpoint.String() + "\x00" + t.Key.Reveal()))
-	return hex.EncodeToString(sum[:])
 }

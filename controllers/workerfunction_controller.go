@@ -4,9 +4,7 @@ import (
 	"context"
 	"sync"
 
-	"github.com/google/uuid"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
@@ -39,19 +37,15 @@ type WorkerFunctionReconciler struct {
 	Statuses *statuswriter.Writer
 	// Events takes what a person should know.
 	Events events.EventRecorder
-	// Clock dates conditions and ends finalizers; it decides nothing of the handshake.
+	// Clock ends finalizers; it decides nothing of the handshake.
 	Clock clock.PassiveClock
 	// Wake has an object reconciled; the observer and the dispatcher call it.
 	Wake *Waker
 
-	// sent remembers what an object's last invocation was sent for, and how.
-	sent sync.Map // types.NamespacedName -> sending
-}
+	// sent is what is and was delivered for an object since it stands for its present registration.
+	sent sync.Map // types.NamespacedName -> *sending
 
-// sending is one use of the dispatcher.
-type sending struct {
-	database, function string
-	with               string // fingerprint of endpoint and key
+	stalls stalls
 }
 
 // target is what an object stands for and how it is reached.
@@ -96,15 +90,13 @@ func (r *WorkerFunctionReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 
 // report shows what was observed, if that says something new.
 func (r *WorkerFunctionReconciler) report(ctx context.Context, obj *workersv1alpha1.WorkerFunction, o decision.Observed) {
+	if o.Problem != nil { // whose text can be the database's, of any length
+		o.Problem.Message = cut(o.Problem.Message)
+	}
 	next := decision.Status(o)
+	r.logStall(ctx, client.ObjectKeyFromObject(obj), next)
 	if !decision.WorthWriting(o.Previous, next) {
 		return
-	}
-	now := metav1.NewTime(r.Clock.Now())
-	for i := range next.Conditions {
-		if next.Conditions[i].LastTransitionTime.IsZero() {
-			next.Conditions[i].LastTransitionTime = now
-		}
 	}
 	r.recordEvents(obj, o.Previous, next)
 	r.Statuses.Submit(obj, next)
@@ -113,22 +105,21 @@ func (r *WorkerFunctionReconciler) report(ctx context.Context, obj *workersv1alp
 
 // forget ends everything that is kept for an object.
 func (r *WorkerFunctionReconciler) forget(object types.NamespacedName) {
+	r.abandon(object)
 	r.Databases.Release(object)
+	r.Resolver.Forget(object)
 	r.Statuses.Forget(object)
-	if last, ok := r.sent.LoadAndDelete(object); ok {
-		last := last.(sending)
-		r.Dispatcher.Forget(last.database, last.function)
-	}
+	r.stalls.set(object, "")
 }
 
-// deliveryOf returns what this process knows of sending an invocation; nil: it did not send it.
-func (r *WorkerFunctionReconciler) deliveryOf(t *target, id uuid.UUID) *decision.Delivery {
-	if id == uuid.Nil {
-		return nil
+// cut bounds a message that others had a part in.
+func cut(message string) string {
+	const limit = 1024
+	n := 0
+	for i := range message {
+		if n++; n > limit {
+			return message[:i]
+		}
 	}
-	result, known := r.Dispatcher.Knows(t.Connection.Identity(), t.function, id)
-	if !known {
-		return nil
-	}
-	return &decision.Delivery{InvocationID: id, HTTPStatus: result.Status, Message: result.Message}
+	return message
 }

@@ -65,6 +65,7 @@ func (r *WorkerFunctionReconciler) reconcileDelete(ctx context.Context, obj *wor
 		r.forget(client.ObjectKeyFromObject(obj))
 		return ctrl.Result{}, nil
 	}
+	r.abandon(client.ObjectKeyFromObject(obj)) // it starts nothing any more, however long the rest takes
 	// A suspended object is not acted on, not even at its end, as with Flux.
 	if obj.Spec.DeletionPolicy != workersv1alpha1.DeletionPolicyOrphan && !obj.Spec.Suspend {
 		if err := r.disable(ctx, obj); err != nil {
@@ -101,6 +102,14 @@ func (r *WorkerFunctionReconciler) disable(ctx context.Context, obj *workersv1al
 	if err != nil {
 		return err
 	}
+	if seen := database.Lookup(obj.FunctionName()); seen.Err != nil {
+		return seen.Err
+	}
+	done, ok := database.TryWrite(client.ObjectKeyFromObject(obj))
+	if !ok {
+		return errors.New("too many others are waiting for the database")
+	}
+	defer done()
 	ctx, cancel := context.WithTimeoutCause(ctx, databaseDeadline, fmt.Errorf("the database did not answer within %v", databaseDeadline))
 	defer cancel()
 	if _, err := database.Store().Disable(ctx, obj.FunctionName()); err != nil {

@@ -1,8 +1,12 @@
 package controllers
 
 import (
+	"context"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	workersv1alpha1 "github.com/pgflow-operator/pgflow-operator/api/v1alpha1"
 )
@@ -19,6 +23,18 @@ func (r *WorkerFunctionReconciler) recordEvents(obj *workersv1alpha1.WorkerFunct
 		case after == nil && before != nil && watched == workersv1alpha1.ConditionStalled:
 			r.Events.Eventf(obj, nil, corev1.EventTypeNormal, "Recovered", "Reconcile", "No longer stalled (was %s)", before.Reason)
 		}
+	}
+}
+
+// logStall logs what a person has to mend, once however many objects wait for it.
+func (r *WorkerFunctionReconciler) logStall(ctx context.Context, object types.NamespacedName, next workersv1alpha1.WorkerFunctionStatus) {
+	why := ""
+	if c := meta.FindStatusCondition(next.Conditions, workersv1alpha1.ConditionStalled); c != nil &&
+		c.Reason != workersv1alpha1.ReasonSchemaMissing && c.Reason != workersv1alpha1.ReasonDatabaseAuthenticationFailed {
+		why = c.Reason + ": " + c.Message // those two the observer has logged, once per database
+	}
+	if r.stalls.set(object, why) {
+		ctrl.LoggerFrom(ctx).Info("Stalled until a person mends it", "why", excerpt(why))
 	}
 }
 

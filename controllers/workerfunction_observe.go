@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,6 +28,7 @@ func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1al
 	var problem *credentials.Problem
 	switch {
 	case errors.As(err, &problem):
+		r.hold(object)
 		r.Databases.Release(object)
 		o.Problem = &decision.Problem{Reason: problem.Reason, Message: problem.Message}
 		return nil, nil, nil
@@ -39,14 +41,16 @@ func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1al
 		return nil, nil, err
 	}
 	if older := claims.before(obj); older != nil {
+		r.abandon(object)
 		r.Databases.Release(object)
 		o.Problem = &decision.Problem{Reason: workersv1alpha1.ReasonDuplicate, Message: fmt.Sprintf(
-			"WorkerFunction %s/%s is older and stands for the same registration; this one changes nothing, and takes over when the other is gone",
+			"WorkerFunction %s/%s is older and stands for the same registration: delete one of them; this one changes nothing, and takes over when the other is gone",
 			older.Namespace, older.Name)}
 		return nil, nil, nil
 	}
 
 	t := &target{function: obj.FunctionName(), Resolved: resolved}
+	r.redirect(obj, t)
 	t.database, err = r.Databases.Acquire(object, resolved.Connection, t.function)
 	if err != nil {
 		return nil, nil, err
@@ -66,14 +70,14 @@ func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1al
 	if !seen.Read && !isNew && o.Problem == nil {
 		return nil, &ctrl.Result{}, nil // the observer wakes all when it has read
 	}
-	o.Read, o.State, o.Now = seen.Read, seen.State, seen.Now
+	o.Read, o.State, o.Now, o.Endpoint = seen.Read, seen.State, seen.Now, resolved.Endpoint.String()
 	if s := seen.State; s != nil {
 		if s.Invocation != nil {
 			o.Delivery = r.deliveryOf(t, s.Invocation.ID)
 		}
 		o.LastDelivery = r.deliveryOf(t, s.LastInvocationID)
-		sent, known := r.sent.Load(object)
-		o.CredentialsChanged = !known || sent.(sending).with != t.fingerprint() // an operator that restarts may have other flags
+		sent := r.sendingOf(object)
+		o.CredentialsChanged = sent == nil || !sent.used(t.aim()) // an operator that restarts may have other flags
 	}
 	return t, nil, nil
 }
@@ -82,7 +86,7 @@ func (r *WorkerFunctionReconciler) observe(ctx context.Context, obj *workersv1al
 // operator from looking. Its object is told at once that the database is being looked at.
 func saysNothing(s workersv1alpha1.WorkerFunctionStatus) bool {
 	c := meta.FindStatusCondition(s.Conditions, workersv1alpha1.ConditionRegistered)
-	return c == nil || c.Status == metav1.ConditionUnknown && c.Reason != workersv1alpha1.ReasonDatabaseUnavailable
+	return c == nil || c.Status == metav1.ConditionUnknown
 }
 
 // databaseProblem says why a database cannot be read; nil: it has not been so for long enough to be worth saying.
@@ -96,7 +100,7 @@ func databaseProblem(seen observer.Observation, previous workersv1alpha1.WorkerF
 	p := &decision.Problem{
 		Kind:    decision.ProblemUnknown,
 		Reason:  workersv1alpha1.ReasonDatabaseUnavailable,
-		Message: fmt.Sprintf("the database has not answered for 30s or longer: %v", seen.Err),
+		Message: "the database has not answered for 30s or longer: " + oneLine(seen.Err),
 	}
 	// The error's wording may change from try to try; the first one is shown, so that an outage is written once.
 	if c := meta.FindStatusCondition(previous.Conditions, workersv1alpha1.ConditionReady); c != nil && c.Reason == p.Reason {
@@ -113,16 +117,26 @@ func typedProblem(err error) *decision.Problem {
 		do     string
 	}{
 		{pgstate.ErrSchemaMissing, workersv1alpha1.ReasonSchemaMissing, ""},
-		{pgstate.ErrPgflowMissing, workersv1alpha1.ReasonSchemaMissing, "; then run `manager migrate`"},
-		{pgstate.ErrAuthentication, workersv1alpha1.ReasonDatabaseAuthenticationFailed, ": correct user and password in the database Secret"},
-		{pgstate.ErrPermission, workersv1alpha1.ReasonDatabasePermissionDenied, ": grant the role what it lacks"},
-		{pgstate.ErrReadOnly, workersv1alpha1.ReasonDatabaseReadOnly, ": name the primary in the database Secret"},
+		{pgstate.ErrAuthentication, workersv1alpha1.ReasonDatabaseAuthenticationFailed, "correct user and password in the database Secret: "},
+		{pgstate.ErrPermission, workersv1alpha1.ReasonDatabasePermissionDenied, "grant the role what it lacks: "},
+		{pgstate.ErrReadOnly, workersv1alpha1.ReasonDatabaseReadOnly, "name the primary in the database Secret: "},
+		{pgstate.ErrNoStartMode, workersv1alpha1.ReasonSpecNotApplied, ""},
 	} {
 		if errors.Is(err, known.is) {
-			return &decision.Problem{Reason: known.reason, Message: fmt.Sprintf("%v%s", err, known.do)}
+			return &decision.Problem{Reason: known.reason, Message: known.do + oneLine(err)}
 		}
 	}
 	return nil
+}
+
+// oneLine is an error on one line, which is all that kubectl shows of a message, cut to what a status can hold.
+func oneLine(err error) string {
+	const limit = 1024
+	line := strings.Join(strings.Fields(err.Error()), " ")
+	if len(line) > limit {
+		line = strings.ToValidUTF8(line[:limit], "") + "..."
+	}
+	return line
 }
 
 // claims are the objects that stand for one registration, oldest first.

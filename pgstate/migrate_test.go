@@ -225,3 +225,22 @@ func TestUninstallLeavesPgflowAsItWas(t *testing.T) {
 		wantEqual(t, "schema after uninstalling", dump(t, url), before)
 	}
 }
+
+// The tables that a trial made are dropped only when that loses nothing.
+func TestUninstallKeepsRows(t *testing.T) {
+	t.Parallel()
+	url := pgtest.NewDatabase(t)
+	empty := dump(t, url)
+	_, err := pgstate.Migrate(t.Context(), url, withBaseTables)
+	must(t, err)
+	pool := open(t, url)
+	run(t, pool, `SELECT pgflow.track_worker_function('f')`)
+	must(t, pgstate.Uninstall(t.Context(), url))
+	if n := query[int](t, pool, `SELECT count(*) FROM pgflow.worker_functions`); n != 1 {
+		t.Fatalf("%d registrations", n)
+	}
+	run(t, pool, `SELECT pgflow.track_worker_function('g')`)
+	run(t, pool, `TRUNCATE pgflow.worker_functions`)
+	must(t, pgstate.Uninstall(t.Context(), url))
+	wantEqual(t, "schema when the rows are gone", dump(t, url), empty)
+}

@@ -2,9 +2,11 @@ package pgstate
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // CreateRegistration creates a registration with the fields of r and the
@@ -53,9 +55,9 @@ func (s *Store) Disable(ctx context.Context, function string) (bool, error) {
 func update(ctx context.Context, tx pgx.Tx, operation, function string, r Registration) (bool, error) {
 	updated := false
 	if r.StartMode != nil {
-		tag, err := tx.Exec(ctx, updateStartModeSQL, function, *r.StartMode)
+		tag, err := updateStartMode(ctx, tx, operation, function, *r.StartMode)
 		if err != nil {
-			return false, translateStartMode(operation, err)
+			return false, err
 		}
 		updated = tag.RowsAffected() > 0
 	}
@@ -69,6 +71,23 @@ func update(ctx context.Context, tx pgx.Tx, operation, function string, r Regist
 		return false, TranslateError(operation, err)
 	}
 	return tag.RowsAffected() > 0, nil
+}
+
+// updateStartMode writes the start mode. Where pgflow has none, every registration counts as http: writing that is done
+// already.
+func updateStartMode(ctx context.Context, tx pgx.Tx, operation, function, mode string) (tag pgconn.CommandTag, err error) {
+	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error { // a savepoint: the failed statement must not end tx
+		tag, err = tx.Exec(ctx, updateStartModeSQL, function, mode)
+		return err
+	})
+	if err == nil {
+		return tag, nil
+	}
+	err = translateStartMode(operation, err)
+	if mode == "http" && errors.Is(err, ErrNoStartMode) {
+		return pgconn.CommandTag{}, nil
+	}
+	return pgconn.CommandTag{}, err
 }
 
 // inTx runs f in a transaction (a savepoint where the Querier is one itself).

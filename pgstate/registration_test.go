@@ -124,12 +124,12 @@ func TestStartModeWhereThereIsNone(t *testing.T) {
 	if !errors.Is(err, pgstate.ErrNoStartMode) {
 		t.Fatalf("update: %v", err)
 	}
-	without := everyField()
-	without.StartMode = nil
-	created, err := store.CreateRegistration(t.Context(), "f", without)
+	asHTTP := everyField()
+	asHTTP.StartMode = new("http") // as everything is read there
+	created, err := store.CreateRegistration(t.Context(), "f", asHTTP)
 	must(t, err)
 	if !created {
-		t.Fatal("not created without a start mode")
+		t.Fatal("not created with start mode http")
 	}
 
 	// It counts from the moment pgflow adds it.

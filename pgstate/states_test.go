@@ -160,20 +160,25 @@ func TestStatesSurviveStrangeValues(t *testing.T) {
 			invocation_id, invocation_expires_at, failed_starts)
 		VALUES ('f', '900000 years', 'infinity', '-infinity', '44444444-4444-4444-8444-444444444444', gen_random_uuid(), 'infinity', 2000000000),
 		       ('g', '1 month 2 days 3 hours', '-infinity', 'infinity', NULL, gen_random_uuid(), '-infinity', 0),
-		       ('h', '5 min', '0044-03-15 BC', '294000-01-01', NULL, NULL, NULL, -1);
+		       ('h', '5 min', '0044-03-15 BC', '294276-12-31', NULL, NULL, NULL, -2147483648),
+		       ('i', '300000 years', now(), '0044-03-15 BC', NULL, NULL, NULL, 2147483647);
 		INSERT INTO pgflow.workers (worker_id, queue_name, function_name, started_at, deprecated_at, stopped_at, last_heartbeat_at)
 		VALUES ('44444444-4444-4444-8444-444444444444', 'q', 'f', '-infinity', 'infinity', 'infinity', 'infinity')`)
 	snapshot, err := pgstate.NewStore(pool).States(t.Context())
 	must(t, err)
-	if got := functions(snapshot); !slices.Equal(got, []string{"f", "g", "h"}) {
+	if got := functions(snapshot); !slices.Equal(got, []string{"f", "g", "h", "i"}) {
 		t.Fatalf("%q", got)
 	}
 	for _, state := range snapshot.States {
 		if state.FunctionName == "g" && state.Debounce != (32*24+3)*time.Hour {
 			t.Errorf("debounce %s", state.Debounce)
 		}
-		if state.FunctionName == "f" && state.Debounce < 50*365*24*time.Hour {
+		if (state.FunctionName == "f" || state.FunctionName == "i") && state.Debounce < 50*365*24*time.Hour {
 			t.Errorf("debounce %s", state.Debounce)
+		}
+		// What an API object cannot show is not read.
+		if !state.LastOutcomeAt.IsZero() || state.RetryAt.Year() > 9999 {
+			t.Errorf("%s: last outcome at %v, retry at %v", state.FunctionName, state.LastOutcomeAt, state.RetryAt)
 		}
 	}
 }

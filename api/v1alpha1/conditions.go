@@ -20,10 +20,11 @@ const (
 	// reason as Ready has. Never together with Stalled.
 	ConditionReconciling = "Reconciling"
 
-	// ConditionStalled: negative polarity, present only while True. Nothing will happen until a person does
-	// something, which the message names; the operator notices when it is done.
+	// ConditionStalled: negative polarity, present only while True. Nothing will get better until a person does
+	// something, which the message names; the operator notices when it is done. (A refused start is tried again now and
+	// then all the same.)
 	//
-	// True: DisabledInDatabase, Duplicate, SecretMissing, SecretInvalid, DatabaseURLInvalid,
+	// True: SpecNotApplied where this pgflow cannot hold a value, DisabledInDatabase, Duplicate, SecretMissing, SecretInvalid, DatabaseURLInvalid,
 	// DatabaseAuthenticationFailed, DatabasePermissionDenied, DatabaseReadOnly, SchemaMissing, NamespaceNotAllowed,
 	// SetIncomplete, AuthRejected, RouteNotFound, Refused; the same reason as Ready has.
 	ConditionStalled = "Stalled"

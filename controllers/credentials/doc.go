@@ -20,8 +20,10 @@
 //     set's to Secrets of the operator's.
 //   - A namespace that may not use the set gets nothing of it.
 //   - Secrets are read one by one, live, and only when the metadata in the
-//     cache says that they have changed; the cache of the manager never holds
-//     their content. What is kept here is the keys that are referred to.
+//     cache says that they have changed. That cache has the names and versions
+//     of all Secrets of the cluster, and nothing else of them: no annotations,
+//     where kubectl apply leaves their content. What is kept here is the keys
+//     that have been read, as long as an object refers to their Secret.
 //   - What a person must mend is a *Problem; any other error is the API server's
 //     and temporary. Neither repeats anything of a Secret's content.
 package credentials

@@ -19,14 +19,14 @@ const maxKey = 7 << 10
 // Resolver resolves objects. Its methods may be called concurrently.
 type Resolver struct {
 	set     Set
-	secrets secrets
+	secrets *secrets
 }
 
 // NewResolver returns a Resolver for the operator's set. The live reader reads
 // from the API server; the metadata reader answers PartialObjectMetadata of
 // Secrets from a cache.
 func NewResolver(set Set, live, metadata client.Reader) *Resolver {
-	return &Resolver{set: set, secrets: secrets{live: live, metadata: metadata, values: map[valueKey]value{}}}
+	return &Resolver{set: set, secrets: newSecrets(live, metadata)}
 }
 
 // Resolved is what an object is served with. It prints no credential.
@@ -38,8 +38,10 @@ type Resolved struct {
 }
 
 // Resolve returns what obj is served with. An error is a *Problem, or the API
-// server's and temporary.
+// server's and temporary. The Secrets that obj refers to are remembered until
+// Forget, so that they are not read again before they change.
 func (r *Resolver) Resolve(ctx context.Context, obj *v1alpha1.WorkerFunction) (Resolved, error) {
+	r.secrets.name(client.ObjectKeyFromObject(obj), SecretsOf(obj, r.set))
 	connection, err := r.ResolveDatabase(ctx, obj)
 	if err != nil {
 		return Resolved{}, err
@@ -55,7 +57,11 @@ func (r *Resolver) Resolve(ctx context.Context, obj *v1alpha1.WorkerFunction) (R
 	return Resolved{Connection: connection, Endpoint: endpoint, Key: key}, nil
 }
 
-// ResolveDatabase returns only the connection of obj. An error is as Resolve's.
+// Forget drops what only the object referred to.
+func (r *Resolver) Forget(object types.NamespacedName) { r.secrets.name(object, nil) }
+
+// ResolveDatabase returns only the connection of obj, and remembers nothing for
+// it. An error is as Resolve's.
 func (r *Resolver) ResolveDatabase(ctx context.Context, obj *v1alpha1.WorkerFunction) (pgstate.Connection, error) {
 	if err := checkSpec(obj.Spec); err != nil {
 		return pgstate.Connection{}, err

@@ -234,7 +234,7 @@ func TestRotation(t *testing.T) {
 	set := Set{Namespace: operator, Database: &SecretKey{Name: "rotate", Key: "url"}}
 	resolver := NewResolver(set, r.live, r.metadata)
 	obj := object(operator, "", "", "")
-	_, err := resolver.ResolveDatabase(t.Context(), obj)
+	_, err := resolver.Resolve(t.Context(), obj)
 	g.Expect(expectProblem(g, err, v1alpha1.ReasonSecretMissing).Message).To(And(
 		ContainSubstring("operator/rotate"), ContainSubstring("--database-secret"), ContainSubstring("does not exist")))
 	g.Expect(r.live.count()).To(BeZero())
@@ -263,6 +263,49 @@ func TestRotation(t *testing.T) {
 		g.Expect(expectProblem(g, err, v1alpha1.ReasonSecretMissing).Message).To(ContainSubstring("does not exist"))
 	}).WithTimeout(patience).Should(Succeed())
 	g.Expect(resolver.secrets.values).To(BeEmpty())
+}
+
+// What no object refers to any more is not kept.
+func TestForgotten(t *testing.T) {
+	r := start(t)
+	g := NewWithT(t)
+	r.secret(t, tenant, "own", map[string]string{"url": tenantURL, "key": "tenant-key", "next": "next-key"})
+	r.secret(t, operator, "set", map[string]string{"url": operatorURL, "key": "operator-key"})
+	set := fullSet()
+	set.AllowedNamespaces = []string{AllNamespaces}
+	resolver := NewResolver(set, r.live, r.metadata)
+	kept := func() (secrets []string) {
+		for id := range resolver.secrets.values {
+			secrets = append(secrets, id.String())
+		}
+		return secrets
+	}
+	resolve := func(obj *v1alpha1.WorkerFunction) types.NamespacedName {
+		_, err := resolver.Resolve(t.Context(), obj)
+		g.Expect(err).NotTo(HaveOccurred())
+		return types.NamespacedName{Namespace: obj.Namespace, Name: obj.Name}
+	}
+
+	one := resolve(object(tenant, "http://h", "key", "url"))
+	second := object(tenant, "http://h", "key", "")
+	second.Name = "second"
+	two := resolve(second)
+	g.Expect(kept()).To(ConsistOf("tenant/own", "tenant/own", "operator/set"))
+	resolver.Forget(one)
+	resolver.Forget(one)
+	g.Expect(kept()).To(ConsistOf("tenant/own", "tenant/own", "operator/set"))
+	second.Spec.Endpoint, second.Spec.AuthSecretRef = nil, nil
+	resolve(second)
+	g.Expect(kept()).To(ConsistOf("operator/set", "operator/set"))
+	resolver.Forget(two)
+	g.Expect(kept()).To(BeEmpty())
+	g.Expect(resolver.secrets.named).To(BeEmpty())
+	g.Expect(resolver.secrets.users).To(BeEmpty())
+
+	// Neither is what is read for nobody, such as a deleted object's rival.
+	_, err := resolver.ResolveDatabase(t.Context(), second)
+	g.Expect(err).NotTo(HaveOccurred())
+	g.Expect(kept()).To(BeEmpty())
 }
 
 // An API server that does not answer is no Problem, and nothing wrong is kept.

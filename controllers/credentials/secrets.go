@@ -3,6 +3,8 @@ package credentials
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +37,42 @@ type secrets struct {
 
 	mu     sync.Mutex
 	values map[valueKey]value
+	// named is which Secrets each object is served with, and users how many objects name a Secret.
+	named map[types.NamespacedName][]types.NamespacedName
+	users map[types.NamespacedName]int
+}
+
+func newSecrets(live, metadata client.Reader) *secrets {
+	return &secrets{
+		live: live, metadata: metadata,
+		values: map[valueKey]value{},
+		named:  map[types.NamespacedName][]types.NamespacedName{},
+		users:  map[types.NamespacedName]int{},
+	}
+}
+
+// name makes these the Secrets that an object is served with, none for an
+// object that is gone. What no object names any more is dropped.
+func (s *secrets) name(object types.NamespacedName, names []types.NamespacedName) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.named[object]
+	if slices.Equal(before, names) {
+		return
+	}
+	for _, name := range names {
+		s.users[name]++
+	}
+	for _, name := range before {
+		if s.users[name]--; s.users[name] == 0 {
+			delete(s.users, name)
+			maps.DeleteFunc(s.values, func(id valueKey, _ value) bool { return id.NamespacedName == name })
+		}
+	}
+	s.named[object] = names
+	if len(names) == 0 {
+		delete(s.named, object)
+	}
 }
 
 type valueKey struct {
@@ -68,8 +106,9 @@ func (s *secrets) read(ctx context.Context, ref reference) (delivery.Secret, err
 			return delivery.Secret{}, s.readError(ref, err)
 		}
 		s.mu.Lock()
-		// Of two concurrent reads the newer is kept.
-		if kept, ok := s.values[id]; !ok || !newer(kept.resourceVersion, v.resourceVersion) {
+		// Of two concurrent reads the newer is kept, and nothing that no object is
+		// served with.
+		if kept, ok := s.values[id]; s.users[id.NamespacedName] > 0 && (!ok || !newer(kept.resourceVersion, v.resourceVersion)) {
 			s.values[id] = v
 		}
 		s.mu.Unlock()

@@ -167,6 +167,10 @@ func TestReadiness(t *testing.T) {
 		"another 4xx":                    {observed(pgstate.PhaseRetryable, failedStarts(1, "dismissed", "http_418")), no, workersv1alpha1.ReasonRefused, "Stalled"},
 		"refused after a healthy worker": {observed(pgstate.PhasePending, failedStarts(1, "dismissed", "auth_rejected"), predecessor(time.Hour, 0)), no, workersv1alpha1.ReasonAuthRejected, "Stalled"},
 
+		"a worker registered since the refusal": {observed(pgstate.PhasePending, failedStarts(0, "dismissed", "auth_rejected"), func(o *Observed) {
+			o.State.LastOutcomeAt = o.Now.Add(-time.Hour)
+		}, predecessor(time.Minute, time.Second)), yes, workersv1alpha1.ReasonReplacing, ""},
+
 		"disabled by spec":     {observed(pgstate.PhaseDisabled, wants(workersv1alpha1.Mirrored{Enabled: new(false)})), yes, workersv1alpha1.ReasonDisabled, ""},
 		"disabled by others":   {observed(pgstate.PhaseDisabled), no, workersv1alpha1.ReasonDisabledInDatabase, "Stalled"},
 		"disabled behind spec": {observed(pgstate.PhaseDisabled, wants(workersv1alpha1.Mirrored{Enabled: new(true)}), applied(workersv1alpha1.Mirrored{Enabled: new(true)})), no, workersv1alpha1.ReasonDisabledInDatabase, "Stalled"},

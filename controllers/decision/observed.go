@@ -29,7 +29,10 @@ type Observed struct {
 	// Delivery is what this process knows of sending the current invocation, LastDelivery of the one that ended last;
 	// nil: it has not sent it.
 	Delivery, LastDelivery *Delivery
-	// CredentialsChanged tells that the endpoint or the key is another than when the last invocation was refused.
+	// Endpoint is the functions URL.
+	Endpoint string
+	// CredentialsChanged tells that the endpoint or the key is another than when the last invocation was sent, or that
+	// this process has sent none yet: an operator that restarts may have other flags, and one attempt more tells.
 	CredentialsChanged bool
 }
 
@@ -88,6 +91,9 @@ func (o Observed) refusal() string {
 	}
 	if o.State.Phase == pgstate.PhaseRetryable && o.State.Invocation != nil {
 		return "" // a later invocation has expired since
+	}
+	if w := o.State.LastWorker; w != nil && w.StartedAt.After(o.State.LastOutcomeAt) {
+		return "" // a worker has registered since, without an invocation
 	}
 	return refusalReason(o.State.LastOutcomeReason)
 }

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -154,8 +155,9 @@ func readiness(o Observed) verdict {
 			return verdict{metav1.ConditionTrue, settled, workersv1alpha1.ReasonDisabled, "disabled by spec.enabled"}
 		}
 		return verdict{metav1.ConditionFalse, stalled, workersv1alpha1.ReasonDisabledInDatabase,
-			"the function was disabled in the database, by pgflow (a worker with a wrong route) or by a person: " +
-				"when its cause is mended, set enabled = true in its row of pgflow.worker_functions"}
+			"the function is disabled in the database: by pgflow (a worker with a wrong route), by a person, or by the deletion " +
+				"of an earlier object. When its cause is mended, set enabled = true in its row of pgflow.worker_functions, " +
+				"or spec.enabled: true where the spec does not say so yet"}
 	case pgstate.PhaseReady:
 		if s.ReadyWorker != nil && s.ReadyWorker.Verified {
 			return verdict{metav1.ConditionTrue, settled, workersv1alpha1.ReasonWorkerReady, "a worker is running"}
@@ -230,11 +232,12 @@ func refusalMessage(o Observed) string {
 	var do string
 	switch o.refusal() {
 	case workersv1alpha1.ReasonAuthRejected:
-		do = "the endpoint refused the key (401 or 403): correct the key in the Secret"
+		do = fmt.Sprintf("%s refused the key (%s): correct the key in the Secret", o.Endpoint, answered(o, "401 or 403"))
 	case workersv1alpha1.ReasonRouteNotFound:
-		do = "the endpoint knows no such function (404): deploy it, or correct the URL"
+		do = o.Endpoint + " knows no such function (404): deploy it, or correct the URL"
 	default:
-		do = fmt.Sprintf("the endpoint refused the request (%s): correct the URL", printable(o.State.LastOutcomeReason))
+		do = fmt.Sprintf("%s refused the request (%s): correct the URL",
+			o.Endpoint, answered(o, printable(o.State.LastOutcomeReason)))
 	}
 	switch last := meta.FindStatusCondition(o.Previous.Conditions, workersv1alpha1.ConditionReady); {
 	case o.LastDelivery != nil && o.LastDelivery.Message != "":
@@ -242,7 +245,15 @@ func refusalMessage(o Observed) string {
 	case o.LastDelivery == nil && last != nil && last.Reason == o.refusal():
 		return last.Message // what it said is known from an attempt before this one
 	}
-	return do + "; another attempt is made at most every 5 minutes, and as soon as key or URL change"
+	return do + "; it is tried again now and then (status.nextAttemptAt), and as soon as key or URL change"
+}
+
+// answered is the code that the endpoint answered the last invocation with; otherwise, where this process has not seen it.
+func answered(o Observed, otherwise string) string {
+	if d := o.LastDelivery; d != nil && d.HTTPStatus != 0 {
+		return strconv.Itoa(d.HTTPStatus)
+	}
+	return otherwise
 }
 
 // registered sets the Registered condition.
@@ -285,10 +296,18 @@ func drifted(status *workersv1alpha1.WorkerFunctionStatus, o Observed) {
 		return
 	}
 	var fields []string
-	if o.State != nil && (o.Spec.Suspend || unapplied(o.Spec.Mirrored, o.Previous.Applied, *o.State) == (pgstate.Registration{})) {
-		fields = drift(o.Spec.Mirrored, *o.State)
+	message := "changed by others, and left as it is: "
+	if o.State != nil {
+		waits := unapplied(o.Spec.Mirrored, o.Previous.Applied, *o.State) != (pgstate.Registration{})
+		switch {
+		case !waits:
+			fields = drift(o.Spec.Mirrored, *o.State)
+		case o.Spec.Suspend:
+			fields = drift(o.Spec.Mirrored, *o.State)
+			message = "not written while spec.suspend is true: "
+		}
 	}
-	message := "changed by others, and left as it is: " + strings.Join(fields, "; ")
+	message += strings.Join(fields, "; ")
 	present(status, o, workersv1alpha1.ConditionDrifted, len(fields) > 0, workersv1alpha1.ReasonValuesDiffer, message)
 }
 

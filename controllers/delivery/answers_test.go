@@ -120,7 +120,7 @@ func TestNames(t *testing.T) {
 		last := got.all[len(got.all)-1]
 		g.Expect(last.RequestURI).To(Equal(tc.uri), tc.name)
 		g.Expect(last.URL.Path).To(Equal("/f/"+tc.name), tc.name)
-		g.Expect(ValidName(tc.name)).To(BeTrue(), tc.name)
+		g.Expect(validName(tc.name)).To(BeTrue(), tc.name)
 	}
 	sent := got.count()
 	for _, name := range []string{"", ".", "..", "a/..", "../admin", `..\admin`, "a/./b", "nul\x00", "line\nfeed", "\x7f", "\u0085", "\xff"} {
@@ -131,7 +131,7 @@ func TestNames(t *testing.T) {
 		g.Expect(result.Outcome).To(Equal(Refused), "%q", name)
 		g.Expect(result.Reason).To(Equal("invalid_name"), "%q", name)
 		g.Expect(req.reasons()).To(Equal([]string{"invalid_name"}), "%q", name)
-		g.Expect(ValidName(name)).To(BeFalse(), "%q", name)
+		g.Expect(validName(name)).To(BeFalse(), "%q", name)
 	}
 	g.Expect(got.count()).To(Equal(sent))
 }
@@ -147,7 +147,8 @@ func TestInvocationURL(t *testing.T) {
 		"https://h/pre%2Ffix/v1":            "https://h/pre%2Ffix/v1/a%2Fb",
 		"https://user:pw@h/v1?query=1#frag": "https://h/v1/a%2Fb",
 	} {
-		u, err := invocationURL(request(endpoint).Endpoint, "a/b")
+		target, _ := to(endpoint)()
+		u, err := invocationURL(target.Endpoint, "a/b")
 		g.Expect(err).NotTo(HaveOccurred())
 		g.Expect(u.String()).To(Equal(want))
 	}

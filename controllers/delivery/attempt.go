@@ -2,9 +2,11 @@ package delivery
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -12,6 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 const (
@@ -58,7 +62,7 @@ func (e *deadlineError) Error() string {
 // attempt sends the invocation once and waits for the answer, no longer than
 // remaining. It returns what it saw also when ctx ended; the caller knows that
 // by ctx.
-func attempt(ctx context.Context, transport http.RoundTripper, target *url.URL, req *Request, remaining time.Duration) seen {
+func attempt(ctx context.Context, transport http.RoundTripper, where *url.URL, key Secret, id uuid.UUID, remaining time.Duration) seen {
 	deadline := &deadlineError{after: maxWait, which: "the longest wait for one request"}
 	if remaining < maxWait {
 		deadline = &deadlineError{after: remaining, which: "what was left of the invocation"}
@@ -70,36 +74,36 @@ func attempt(ctx context.Context, transport http.RoundTripper, target *url.URL, 
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
 	})
-	resp, err := transport.RoundTrip(newHTTPRequest(withAttempt(ctx), target, req))
+	resp, err := transport.RoundTrip(newHTTPRequest(withAttempt(ctx), where, key, id))
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
 		if !connected.Load() {
 			var late *deadlineError
-			return seen{verdict: verdictNotConnected, message: printable("no connection: "+err.Error(), req.Key), cut: errors.As(err, &late)}
+			return seen{verdict: verdictNotConnected, message: printable("no connection: "+connectMessage(where, err), key), cut: errors.As(err, &late)}
 		}
 		return seen{verdict: verdictUncertain, message: "no answer: " + brokenMessage(err)}
 	}
 	defer func() { _ = resp.Body.Close() }()
 	s := classify(resp.StatusCode)
-	s.message = bodyMessage(readBody(ctx, resp.Body), req.Key)
+	s.message = bodyMessage(readBody(ctx, resp.Body), key)
 	return s
 }
 
 // newHTTPRequest returns the request of the contract. It has no apikey header:
 // gateways reject keys that they do not know.
-func newHTTPRequest(ctx context.Context, target *url.URL, req *Request) *http.Request {
+func newHTTPRequest(ctx context.Context, where *url.URL, key Secret, id uuid.UUID) *http.Request {
 	const body = "{}"
 	r := (&http.Request{
 		Method: http.MethodPost,
-		URL:    target,
-		Host:   target.Host,
+		URL:    where,
+		Host:   where.Host,
 		Header: http.Header{
-			"Authorization":  {"Bearer " + req.Key.Reveal()},
+			"Authorization":  {"Bearer " + key.Reveal()},
 			"Content-Type":   {"application/json"},
 			"User-Agent":     {"pgflow-operator"},
-			invocationHeader: {req.InvocationID.String()},
+			invocationHeader: {id.String()},
 		},
 		Body:          io.NopCloser(strings.NewReader(body)),
 		ContentLength: int64(len(body)),
@@ -135,6 +139,45 @@ func readBody(ctx context.Context, body io.ReadCloser) []byte {
 	defer stop()
 	data, _ := io.ReadAll(io.LimitReader(body, maxBodyBytes))
 	return data
+}
+
+// connectMessage says in words of our own why no connection came about. The
+// errors of net name the ephemeral port of each attempt, and the one for an
+// expired certificate the time: a message that moves by itself would be written
+// into a status at each attempt.
+func connectMessage(where *url.URL, err error) string {
+	var (
+		deadline    *deadlineError
+		name        *net.DNSError
+		invalid     x509.CertificateInvalidError
+		operation   *net.OpError
+		systemError syscall.Errno
+		timeout     net.Error
+	)
+	if errors.As(err, &deadline) {
+		return deadline.Error()
+	}
+	why := ""
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		why = "no such host"
+	case errors.As(err, &name):
+		why = "the name cannot be resolved now"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		why = "the certificate has expired or is not valid yet"
+	// Which of these it is can differ from one attempt to the next.
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		why = "the connection was closed"
+	case errors.As(err, &systemError):
+		why = systemError.Error()
+	case errors.As(err, &timeout) && timeout.Timeout():
+		why = "no answer in time"
+	case errors.As(err, &operation): // an alert of TLS, for one
+		why = operation.Err.Error()
+	default: // TLS and its certificates
+		why = err.Error()
+	}
+	return where.Host + ": " + why
 }
 
 // brokenMessage says in words of our own how an answer failed to come: the

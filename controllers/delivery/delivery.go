@@ -28,11 +28,6 @@ type delivery struct {
 // has ended.
 func (d *delivery) send(ctx context.Context) Result {
 	result := Result{InvocationID: d.req.InvocationID, Outcome: Sending}
-	target, err := invocationURL(d.req.Endpoint, d.req.Function)
-	if err != nil {
-		result.Reason, result.Message = ReasonInvalidName, err.Error()
-		return d.dismiss(ctx, result)
-	}
 	mayHaveArrived := false
 	for {
 		remaining, ok := d.acquire(ctx)
@@ -42,8 +37,31 @@ func (d *delivery) send(ctx context.Context) Result {
 			}
 			return ended(ctx, result, mayHaveArrived)
 		}
+		// Asked as late as can be: while it waited, the id may have been closed, a
+		// worker may have begun, or endpoint and key may have been corrected.
+		if mayHaveArrived && !d.req.Resend() {
+			<-d.slots
+			return ended(ctx, result, mayHaveArrived)
+		}
+		if !d.req.Wanted() {
+			<-d.slots
+			result.Outcome = Abandoned
+			return result
+		}
+		target, ready := d.req.Target()
+		if !ready {
+			<-d.slots
+			d.sleep(ctx, d.waits.connect.next())
+			continue
+		}
+		where, err := invocationURL(target.Endpoint, d.req.Function)
+		if err != nil {
+			<-d.slots
+			result.Reason, result.Message = ReasonInvalidName, err.Error()
+			return d.dismiss(ctx, result)
+		}
 		result.Attempts++
-		s := attempt(ctx, d.transport, target, d.req, remaining)
+		s := attempt(ctx, d.transport, where, target.Key, d.req.InvocationID, remaining)
 		<-d.slots
 		// The last attempt often has only a moment left; what the one before met
 		// tells more than that.
@@ -67,16 +85,13 @@ func (d *delivery) send(ctx context.Context) Result {
 		case verdictNotConnected:
 			wait = d.waits.connect.next()
 		}
-		// Asked twice: at once, so that a delivery which is over does not look as
-		// if it went on, and after the wait, because the worker may have begun.
-		if mayHaveArrived && !d.mayResend() {
+		// Asked now as well, so that a delivery which is over does not look as if
+		// it went on.
+		if mayHaveArrived && !d.req.Resend() {
 			return ended(ctx, result, mayHaveArrived)
 		}
 		d.progress(result)
 		d.sleep(ctx, wait)
-		if mayHaveArrived && !d.mayResend() {
-			return ended(ctx, result, mayHaveArrived)
-		}
 	}
 }
 
@@ -93,17 +108,12 @@ func ended(ctx context.Context, r Result, mayHaveArrived bool) Result {
 	return r
 }
 
-// mayResend asks whether an id that may have arrived may be sent once more.
-func (d *delivery) mayResend() bool {
-	return d.req.Resend != nil && d.req.Resend()
-}
-
 // progress makes what a failed attempt met known while the delivery goes on.
 func (d *delivery) progress(r Result) {
 	changed := d.record(d.entry, r)
 	d.log.V(1).Info("attempt failed", "object", d.req.Object, "function", d.req.Function,
 		"invocation", r.InvocationID, "status", r.Status, "attempts", r.Attempts, "message", r.Message)
-	if changed && d.req.Progress != nil {
+	if changed {
 		d.req.Progress(r)
 	}
 }
@@ -136,12 +146,14 @@ func (d *delivery) acquire(ctx context.Context) (time.Duration, bool) {
 	return remaining, true
 }
 
-// sleep waits, but not beyond the invocation's time nor after ctx has ended.
+// sleep waits, but not beyond the invocation's time nor after ctx has ended or
+// Hurry was called.
 func (d *delivery) sleep(ctx context.Context, wait time.Duration) {
 	timer := d.clock.NewTimer(min(wait, d.remaining()))
 	defer timer.Stop()
 	select {
 	case <-timer.C():
+	case <-d.entry.hurry:
 	case <-ctx.Done():
 	}
 }
@@ -171,7 +183,7 @@ func (d *delivery) dismiss(ctx context.Context, r Result) Result {
 // dismissOnce dismisses the invocation within dismissTimeout. It does nothing
 // once ctx has ended: the end of a process dismisses nothing.
 func (d *delivery) dismissOnce(ctx context.Context, reason string) error {
-	if d.req.Dismiss == nil || ctx.Err() != nil {
+	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	ctx, cancel := context.WithTimeout(ctx, dismissTimeout)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 )
 
@@ -56,9 +57,11 @@ type waits struct {
 type entryKey struct{ database, function string }
 
 // entry is the delivery of one id, under way or ended. It keeps nothing of the
-// request but the id.
+// request but the id and whose it is.
 type entry struct {
+	object types.NamespacedName
 	result Result             // guarded by Dispatcher.mu
+	hurry  chan struct{}      // holds at most one Hurry
 	cancel context.CancelFunc // abandons the delivery
 	ended  chan struct{}      // closed when the delivery has ended
 }
@@ -128,9 +131,7 @@ func (d *Dispatcher) Deliver(req Request) {
 	}
 	if d.closed {
 		d.mu.Unlock()
-		if req.Done != nil {
-			req.Done(Result{InvocationID: req.InvocationID, Outcome: Abandoned})
-		}
+		req.Done(Result{InvocationID: req.InvocationID, Outcome: Abandoned})
 		return
 	}
 	var previous <-chan struct{}
@@ -141,6 +142,8 @@ func (d *Dispatcher) Deliver(req Request) {
 	// A delivery outlives the reconcile that asked for it; Start ends it.
 	ctx, cancel := context.WithCancel(context.Background())
 	e := &entry{
+		object: req.Object,
+		hurry:  make(chan struct{}, 1),
 		result: Result{InvocationID: req.InvocationID, Outcome: Sending},
 		cancel: cancel,
 		ended:  make(chan struct{}),
@@ -164,13 +167,27 @@ func (d *Dispatcher) Knows(database, function string, id uuid.UUID) (Result, boo
 	return e.result, true
 }
 
+// Hurry has a delivery of the object that waits to send again do so at once:
+// what its Target answers has changed.
+func (d *Dispatcher) Hurry(object types.NamespacedName, database, function string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.entries[entryKey{database, function}]; e != nil && e.object == object {
+		select {
+		case e.hurry <- struct{}{}:
+		default:
+		}
+	}
+}
+
 // Forget abandons the function's delivery, if one is in flight, and drops what
-// is known of it.
-func (d *Dispatcher) Forget(database, function string) {
+// is known of it. What another object delivers to the function meanwhile is
+// left alone.
+func (d *Dispatcher) Forget(object types.NamespacedName, database, function string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	key := entryKey{database, function}
-	if e := d.entries[key]; e != nil {
+	if e := d.entries[key]; e != nil && e.object == object {
 		e.cancel()
 		delete(d.entries, key)
 	}
@@ -195,9 +212,7 @@ func (d *Dispatcher) run(ctx context.Context, e *entry, req *Request, previous <
 	d.record(e, result)
 	close(e.ended)
 	d.logEnd(req, result)
-	if req.Done != nil {
-		req.Done(result)
-	}
+	req.Done(result)
 }
 
 // record makes a result the latest of its delivery and reports whether it

@@ -7,14 +7,15 @@
 //
 //	what the attempt saw                    then
 //	name cannot be one path segment         nothing sent; dismiss invalid_name        Refused
-//	no connection, DNS, TLS                 same id again, 100 ms doubling to 5 s     (NotDelivered at expiry)
+//	no connection, DNS, TLS                 same id again, 100 ms doubling to 5 s, if
+//	                                        Wanted says so                            (NotDelivered at expiry)
 //	401, 403                                dismiss auth_rejected                     Refused
 //	404                                     dismiss route_not_found                   Refused
 //	3xx                                     dismiss redirected                        Refused
 //	other 4xx but 409                       dismiss http_<status>                     Refused
 //	timeout, reset, 5xx, not HTTP           same id again from 1 s up, if Resend says so; Unknown
 //	2xx, 409                                nothing: the database knows               Delivered
-//	shutdown, newer id, Forget              nothing: never dismissed                  Abandoned
+//	shutdown, newer id, Forget, not Wanted  nothing: never dismissed                  Abandoned
 //
 // Invariants:
 //
@@ -22,8 +23,11 @@
 //     begins only when the older one's delivery has ended.
 //   - Nothing is sent, and nothing is sent again, once the time that the
 //     database granted the invocation is over. It is measured from the call of
-//     Deliver on this process's monotonic clock, which can only be early by
-//     what the answer of the database took to arrive.
+//     Deliver on this process's monotonic clock, and is late by what the answer
+//     of the database took to arrive; the database rejects what comes then.
+//   - Before every attempt it is asked anew whether the id is still wanted, and
+//     where it goes: an id that was closed meanwhile is not sent, and a corrected
+//     endpoint or key is used at once, for the same id.
 //   - "Not delivered" is only said of a request that never had a connection.
 //     Once one attempt may have arrived, every further one asks Resend first.
 //   - Uncertainty is never turned into a dismissal; nor is the end of this

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 	. "github.com/onsi/gomega"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
@@ -105,7 +106,7 @@ func TestSameIDIsIgnored(t *testing.T) {
 	g.Expect(result.Outcome).To(Equal(Delivered))
 	_, known = d.Knows(req.Database, req.Function, uuid.New())
 	g.Expect(known).To(BeFalse())
-	d.Forget(req.Database, req.Function)
+	d.Forget(req.Object, req.Database, req.Function)
 	_, known = d.Knows(req.Database, req.Function, req.InvocationID)
 	g.Expect(known).To(BeFalse())
 	d.stop()
@@ -175,9 +176,14 @@ func TestForgetAbandons(t *testing.T) {
 	req := request(endpoint)
 	d.Deliver(req.Request)
 	within(g, got.count).Should(Equal(1))
-	d.Forget(req.Database, req.Function)
+	// An object that went too late to know of its heir's delivery.
+	d.Forget(types.NamespacedName{Namespace: "ns", Name: "other"}, req.Database, req.Function)
+	result, known := d.Knows(req.Database, req.Function, req.InvocationID)
+	g.Expect(known).To(BeTrue())
+	g.Expect(result.Outcome).To(Equal(Sending))
+	d.Forget(req.Object, req.Database, req.Function)
 	g.Expect(req.result(t).Outcome).To(Equal(Abandoned))
-	d.Forget(req.Database, "unheard of")
+	d.Forget(req.Object, req.Database, "unheard of")
 }
 
 // A dismissal that fails is tried again, a few times.
@@ -286,4 +292,76 @@ func TestShutdownBetweenDismissals(t *testing.T) {
 	d.stop()
 	g.Expect(req.result(t).Outcome).To(Equal(Abandoned))
 	g.Expect(calls.Load()).To(Equal(int32(1)))
+}
+
+// An id that is no longer wanted is not sent, however often no connection was
+// found before, nor after it has waited for a slot; nothing is dismissed.
+func TestNoLongerWanted(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	endpoint, got, _ := hanging(t)
+	d := start(t, func(d *Dispatcher) { d.slots = make(chan struct{}, 1) })
+	var wanted atomic.Bool
+	wanted.Store(true)
+	retrying := request("http://" + refusedAddress(t))
+	retrying.Wanted = wanted.Load
+	retrying.Resend = func() bool { t.Error("Resend was asked"); return true }
+	tried := make(chan struct{}, 100)
+	retrying.Progress = func(Result) { tried <- struct{}{} }
+	d.Deliver(retrying.Request)
+	<-tried
+	wanted.Store(false)
+	result := retrying.result(t)
+	g.Expect(result.Outcome).To(Equal(Abandoned))
+	g.Expect(result.Message).To(ContainSubstring("connection refused"))
+	g.Expect(retrying.reasons()).To(BeEmpty())
+
+	wanted.Store(true)
+	busy := request(endpoint)
+	busy.Function = "busy"
+	d.Deliver(busy.Request)
+	within(g, got.count).Should(Equal(1))
+	waiting := request(endpoint)
+	waiting.Wanted = wanted.Load
+	d.Deliver(waiting.Request)
+	wanted.Store(false)
+	d.Forget(busy.Object, busy.Database, busy.Function)
+	g.Expect(waiting.result(t)).To(Equal(Result{InvocationID: waiting.InvocationID, Outcome: Abandoned}))
+	g.Expect(got.count()).To(Equal(1))
+	g.Expect(d.slots).To(BeEmpty())
+}
+
+// Where an attempt goes is asked anew each time: nothing is sent while there is
+// no target, and a corrected one is used for the same id, at once with Hurry.
+func TestTargetIsCorrected(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	server, got := serve(t, func(http.ResponseWriter, *http.Request) {})
+	d := start(t, func(d *Dispatcher) { d.waits.connect = backoff{wait: patience, limit: patience} })
+	var target atomic.Pointer[func() (Target, bool)]
+	point := func(f func() (Target, bool)) { target.Store(&f) }
+	asked := make(chan struct{}, 100)
+	req := request(server.URL)
+	req.ExpiresIn = time.Hour
+	req.Target = func() (Target, bool) { asked <- struct{}{}; return (*target.Load())() }
+	tried := make(chan struct{}, 100)
+	req.Progress = func(Result) { tried <- struct{}{} }
+	point(to("http://" + refusedAddress(t)))
+	d.Deliver(req.Request)
+	<-asked
+	<-tried
+
+	point(func() (Target, bool) { return Target{}, false })
+	d.Hurry(req.Object, req.Database, req.Function)
+	<-asked
+	g.Expect(got.count()).To(BeZero())
+
+	point(to(server.URL))
+	d.Hurry(types.NamespacedName{Namespace: "ns", Name: "other"}, req.Database, req.Function)
+	d.Hurry(req.Object, req.Database, "unheard of")
+	g.Consistently(asked).WithTimeout(50 * time.Millisecond).ShouldNot(Receive())
+	d.Hurry(req.Object, req.Database, req.Function)
+	g.Expect(req.result(t)).To(Equal(Result{InvocationID: req.InvocationID, Outcome: Delivered, Status: 200, Attempts: 2}))
+	g.Expect(got.count()).To(Equal(1))
+	g.Expect(d.slots).To(BeEmpty())
 }

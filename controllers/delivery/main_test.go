@@ -64,7 +64,7 @@ func start(t *testing.T, change ...func(*Dispatcher)) *rig {
 	return r
 }
 
-// asked is a Request that records what is asked of it.
+// asked is a Request that records what is asked of it, and that may be sent.
 type asked struct {
 	Request
 	done chan Result
@@ -76,10 +76,6 @@ type asked struct {
 
 // request is a Request to endpoint with a long life and no re-sends.
 func request(endpoint string) *asked {
-	target, err := url.Parse(endpoint)
-	if err != nil {
-		panic(err)
-	}
 	a := &asked{done: make(chan Result, 1)}
 	a.Request = Request{
 		Object:       types.NamespacedName{Namespace: "ns", Name: "greet"},
@@ -87,8 +83,10 @@ func request(endpoint string) *asked {
 		Function:     "greet",
 		InvocationID: uuid.New(),
 		ExpiresIn:    patience,
-		Endpoint:     target,
-		Key:          NewSecret(testKey),
+		Wanted:       func() bool { return true },
+		Target:       to(endpoint),
+		Resend:       func() bool { return false },
+		Progress:     func(Result) {},
 		Dismiss: func(_ context.Context, reason string) error {
 			a.mu.Lock()
 			defer a.mu.Unlock()
@@ -98,6 +96,15 @@ func request(endpoint string) *asked {
 		Done: func(r Result) { a.done <- r },
 	}
 	return a
+}
+
+// to is a Target that never changes.
+func to(endpoint string) func() (Target, bool) {
+	u, err := url.Parse(endpoint)
+	if err != nil {
+		panic(err)
+	}
+	return func() (Target, bool) { return Target{Endpoint: u, Key: NewSecret(testKey)}, true }
 }
 
 // resend lets an uncertain delivery be repeated n times.

@@ -11,10 +11,10 @@ import (
 // errInvalidName is what invocationURL returns for a name that is never sent.
 var errInvalidName = errors.New("the function's name cannot stand in a URL as one path segment")
 
-// ValidName reports whether a function of this name can be invoked over HTTP:
+// validName reports whether a function of this name can be invoked over HTTP:
 // its name can stand in a URL as one path segment, also behind gateways that
 // unescape it before they route.
-func ValidName(function string) bool {
+func validName(function string) bool {
 	if function == "" || !utf8.ValidString(function) || strings.ContainsFunc(function, unicode.IsControl) {
 		return false
 	}
@@ -32,7 +32,7 @@ func ValidName(function string) bool {
 // name as one escaped path segment. User, query and fragment of the endpoint are
 // left out: they are no part of a functions URL.
 func invocationURL(endpoint *url.URL, function string) (*url.URL, error) {
-	if !ValidName(function) {
+	if !validName(function) {
 		return nil, errInvalidName
 	}
 	prefix := strings.TrimRight(endpoint.EscapedPath(), "/")

@@ -11,7 +11,7 @@ import (
 
 // Request is one reserved invocation that is to be sent.
 type Request struct {
-	// Object is named in logs.
+	// Object is whose request it is: named in logs, and what Forget must name.
 	Object types.NamespacedName
 	// Database is pgstate's Connection.Identity. Together with Function it
 	// names what at most one delivery is in flight for.
@@ -22,24 +22,35 @@ type Request struct {
 	InvocationID uuid.UUID
 	// ExpiresIn is what is left of the invocation by the database's clock.
 	ExpiresIn time.Duration
+	// Wanted is asked before each attempt whether the id may still start a
+	// worker, for all that is known. It must not block.
+	Wanted func() bool
+	// Target is asked before each attempt where it goes, so that a correction
+	// counts from the next attempt on; false: nothing may be sent for now, and
+	// it is asked again later. It must not block.
+	Target func() (Target, bool)
+	// Resend is asked before an id whose delivery is uncertain is sent once
+	// more: does the function take part, and is the id still wanted. It must not
+	// block.
+	Resend func() bool
+	// Dismiss tells the database that the invocation was refused. It must end
+	// when its context does.
+	Dismiss func(ctx context.Context, reason string) error
+	// Progress is called while the delivery goes on when what it meets has
+	// changed, with Outcome Sending. It must not block.
+	Progress func(Result)
+	// Done is called exactly once when the delivery has ended, whatever the
+	// outcome. It must not block. It is not called for a request that Deliver
+	// ignored because its id is known already.
+	Done func(Result)
+}
+
+// Target is where attempts go.
+type Target struct {
 	// Endpoint is the functions URL; the function's name is appended.
 	Endpoint *url.URL
 	// Key goes to Endpoint as bearer token.
 	Key Secret
-	// Resend is asked before an id whose delivery is uncertain is sent once
-	// more: does the function take part, and is the id still wanted. It must not
-	// block. Nil means no.
-	Resend func() bool
-	// Dismiss tells the database that the invocation was refused. It must end
-	// when its context does. Nil for none.
-	Dismiss func(ctx context.Context, reason string) error
-	// Progress, if set, is called while the delivery goes on when what it meets
-	// has changed, with Outcome Sending. It must not block.
-	Progress func(Result)
-	// Done, if set, is called exactly once when the delivery has ended, whatever
-	// the outcome. It must not block. It is not called for a request that
-	// Deliver ignored because its id is known already.
-	Done func(Result)
 }
 
 // Outcome is what became of a delivery.
@@ -61,7 +72,8 @@ const (
 	// NotDelivered: no connection came about before the invocation expired.
 	NotDelivered Outcome = "NotDelivered"
 	// Abandoned: this process shuts down, or a newer id took its place, or the
-	// function was forgotten. It may or may not have arrived.
+	// function was forgotten, or the id is no longer wanted. It may or may not
+	// have arrived.
 	Abandoned Outcome = "Abandoned"
 )
 

@@ -17,7 +17,7 @@ func TestSecretIsNeverShown(t *testing.T) {
 	key := NewSecret(testKey)
 	type exported struct{ Key Secret }
 	type hidden struct{ key Secret }
-	values := []any{key, &key, []Secret{key}, map[Secret]Secret{key: key}, exported{key}, &exported{key}, hidden{key}, &hidden{key}, Request{Key: key}}
+	values := []any{key, &key, []Secret{key}, map[Secret]Secret{key: key}, exported{key}, &exported{key}, hidden{key}, &hidden{key}, Target{Key: key}}
 	for _, v := range values {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%t"} {
 			g.Expect(fmt.Sprintf(verb, v)).NotTo(Or(ContainSubstring(testKey), ContainSubstring(fmt.Sprintf("%x", testKey))), "%s of %T", verb, v)

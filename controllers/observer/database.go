@@ -18,6 +18,14 @@ const (
 	connectTimeout = 10 * time.Second
 	// firstReadDelay is how long the first read waits for LISTEN to work, or not.
 	firstReadDelay = time.Second
+	// poolSize is the most connections per database besides the one for LISTEN. One of them is kept for the observer's
+	// reads, so that a queue of writes does not delay them.
+	poolSize = 16
+	// maxWriters is how many may write at once by TryWrite. Dismissals and proofs of LISTEN use the pool too.
+	maxWriters = poolSize - 2
+	// turnPatience is how long TryWrite waits. A database that is well serves all who write within it, also in a storm of
+	// starts; one that is not holds its callers no longer.
+	turnPatience = 25 * time.Millisecond
 )
 
 // Database is one database as its users see it. Its methods may be called concurrently, also after the last user has
@@ -30,8 +38,9 @@ type Database struct {
 	clock            clock.WithDelayedExecution
 	wake             func(types.NamespacedName)
 
-	pool  *pgxpool.Pool
-	store *pgstate.Store
+	pool    *pgxpool.Pool
+	store   *pgstate.Store
+	writers *turns
 
 	stop context.CancelFunc // ends run
 
@@ -53,6 +62,7 @@ type entry struct {
 	users map[types.NamespacedName]struct{}
 
 	read   bool
+	readAt time.Time // the database's clock at the last read
 	state  *pgstate.State
 	aspect aspect
 
@@ -73,6 +83,8 @@ type Observation struct {
 	Read bool
 	// State is what was read last; nil: there is no such registration. It is shared: do not change it.
 	State *pgstate.State
+	// ReadAt is what the database's clock showed when State was read.
+	ReadAt time.Time
 	// Now is the database's clock now: its last reading and the monotonic time passed since. Zero before any reading.
 	Now time.Time
 	// Err is why the database could not be read; nil while it can. errors.Is tells pgstate's errors apart.
@@ -89,7 +101,7 @@ func open(c pgstate.Connection, options Options, wake func(types.NamespacedName)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = options.PoolSize
+	config.MaxConns = poolSize
 	config.MinConns, config.MinIdleConns = 0, 0
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.PingTimeout = connectTimeout
@@ -107,6 +119,7 @@ func open(c pgstate.Connection, options Options, wake func(types.NamespacedName)
 		wake:             wake,
 		pool:             pool,
 		store:            pgstate.NewStore(pool),
+		writers:          newTurns(maxWriters, turnPatience),
 		changed:          make(chan struct{}, 1),
 		functions:        map[string]*entry{},
 		pending:          map[string]struct{}{},
@@ -119,6 +132,16 @@ func open(c pgstate.Connection, options Options, wake func(types.NamespacedName)
 // Store returns the operations on this database, over its pool.
 func (d *Database) Store() *pgstate.Store { return d.store }
 
+// TryWrite lets user write, after waiting for a moment at most: false while as many as the pool has room for do so. Who was let calls
+// done when it has written; who was not is woken when it is its turn. That turn may be taken by somebody else, so it comes
+// back by itself after a while, too.
+func (d *Database) TryWrite(user types.NamespacedName) (done func(), ok bool) {
+	if !d.writers.take(user) {
+		return nil, false
+	}
+	return func() { d.wakeAll(d.writers.give()) }, true
+}
+
 // Lookup returns what is known of function, without asking the database. For a function that nobody has acquired
 // nothing is known of its state.
 func (d *Database) Lookup(function string) Observation {
@@ -127,7 +150,7 @@ func (d *Database) Lookup(function string) Observation {
 	var o Observation
 	now := d.clock.Now()
 	if e, ok := d.functions[function]; ok {
-		o.Read, o.State = e.read, e.state
+		o.Read, o.State, o.ReadAt = e.read, e.state, e.readAt
 	}
 	if d.dbClock.read {
 		o.Now = d.dbClock.at(now)

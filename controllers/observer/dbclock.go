@@ -6,7 +6,8 @@ import "time"
 //
 // A reading says: at some moment between sending the query and having its answer the database's clock showed Now. The
 // difference of the two clocks therefore lies between now-received and now-sent. The lower of these bounds is kept,
-// the highest of all readings, because it errs towards looking late: a deadline that seems to have passed really has.
+// the highest of all readings, because the clock then errs towards being slow: a deadline that seems to have passed really
+// has, and what seems left of one may be a little too much.
 // The bound is given up as soon as one reading contradicts it, that is when a clock was set or has drifted.
 type databaseClock struct {
 	read bool
@@ -24,7 +25,8 @@ func (c *databaseClock) observe(now, sent, received time.Time) {
 	c.read, c.origin, c.zero = true, received, now
 }
 
-// at returns the database's time at a local time, not later than it really was by more than one reading's round trip.
+// at returns the database's time at a local time: never later than it really was, and earlier by at most one reading's
+// round trip.
 func (c *databaseClock) at(local time.Time) time.Time {
 	return c.zero.Add(local.Sub(c.origin))
 }

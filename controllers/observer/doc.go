@@ -4,14 +4,14 @@
 // # What it owns
 //
 // A [Registry] hands out a [Database] to each user (a WorkerFunction) and closes it with its last user. A Database
-// owns at most PoolSize connections plus one for LISTEN, the last state read of every function that has users, and
+// owns at most eight connections plus one for LISTEN, the last state read of every function that has users, and
 // the moment at which each of them next needs attention.
 //
 //	NOTIFY ----> listener --+
 //	                        |        one read at a time
 //	deadline passed --------+--> loop ----------------> states --> wake(users of what differs)
 //	sweep, Refresh, Acquire-+     |
-//	                              +-- failed: back off, then read everything
+//	                              +-- failed: back off, then read all in use
 //
 // # Invariants
 //
@@ -26,9 +26,11 @@
 //     read, so a state that stays overdue wakes nobody again.
 //  6. Times are the database's. They become local ones only through the offset seen between its clock and the local
 //     monotonic clock at a read, and nothing is decided by a deadline before the database was asked again.
-//  7. Everything is bounded: one read in flight, at most 200 batches a second of at most 2,000 functions, fewer where
+//  7. Only functions in use are read, whatever else is registered, and nothing is read without a bound: the database
+//     may be a tenant's, and its views and tables what the tenant likes.
+//  8. Everything is bounded: one read in flight, at most 200 batches a second of at most 2,000 functions, fewer where
 //     they take the database long, one full read a second, one waiting entry per function in use whatever is notified.
 //     Idle, ten thousand functions cost one query a second: the sweep reads them in parts, so that none keeps a
 //     notification waiting for long.
-//  8. [Registry.Start] returns after every goroutine and connection of the package has ended.
+//  9. [Registry.Start] returns after every goroutine and connection of the package has ended.
 package observer

@@ -88,12 +88,6 @@ func (d *Database) apply(read *job, snapshot pgstate.Snapshot, sent, received ti
 			}
 		}
 	}
-	if read.full {
-		for _, e := range d.functions {
-			update(e)
-		}
-		return woken
-	}
 	d.plan.batchTook = received.Sub(sent)
 	for _, name := range read.functions {
 		if e, ok := d.functions[name]; ok {
@@ -107,7 +101,7 @@ func (d *Database) apply(read *job, snapshot pgstate.Snapshot, sent, received ti
 func (d *Database) update(e *entry, state *pgstate.State, now time.Time) bool {
 	seen := aspectOf(state, now)
 	differs := !e.read || seen != e.aspect
-	e.read, e.state, e.aspect = true, state, seen
+	e.read, e.readAt, e.state, e.aspect = true, now, state, seen
 
 	limit, soft := deadlineOf(state, now)
 	if !limit.Equal(e.limit) {

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// fullInterval is the least time between full reads, and the time between them while LISTEN does not work.
+	// fullInterval is the least time between full reads, which are of all functions in use, and the time between them
+	// while LISTEN does not work.
 	fullInterval = time.Second
 	// batchInterval is the least time between reads of a few functions: whatever is notified meanwhile shares one.
 	batchInterval = 5 * time.Millisecond
@@ -54,9 +55,8 @@ func readBackoff() wait.Backoff {
 	return wait.Backoff{Duration: fullInterval, Factor: 2, Jitter: 0.2, Steps: 10, Cap: 5 * time.Second}
 }
 
-// job is one read: everything, or the functions named.
+// job is one read: of the functions named.
 type job struct {
-	full      bool
 	functions []string
 }
 
@@ -70,8 +70,10 @@ func (d *Database) next() (*job, time.Duration) {
 	if !full.IsZero() && !full.After(now) {
 		d.plan.full, d.plan.lastFull, d.plan.fullNotBefore = false, now, now.Add(fullInterval)
 		d.plan.sweep, d.plan.sweepAt = nil, now.Add(d.sweepPause())
-		clear(d.pending)
-		return &job{full: true}, 0
+		for name := range d.functions {
+			d.pending[name] = struct{}{}
+		}
+		return &job{functions: d.takeBatch(now)}, 0 // what does not fit follows at once
 	}
 	switch {
 	case d.health.err != nil:

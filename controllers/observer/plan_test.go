@@ -141,7 +141,7 @@ func TestNotificationsDuringAReadAreReadAfterIt(t *testing.T) {
 	b.notified("")
 	b.idle(fullInterval - batchInterval)
 	b.clock.Step(fullInterval - batchInterval)
-	b.Expect(b.read().full).To(BeTrue())
+	b.Expect(b.read().functions).To(ConsistOf("f"))
 	b.idle(10 * time.Second)
 }
 
@@ -165,10 +165,10 @@ func TestBatchesThatTakeLongAreFurtherApart(t *testing.T) {
 
 func TestFailedReadsBackOffAndEndInAFullOne(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, "f")
+	b := newBench(t, "f", "quiet")
 	b.answer(b.read())
 	b.notified("f")
-	b.Expect(b.read().full).To(BeFalse())
+	b.read()
 	unreachable := errors.New("unreachable")
 	began := b.clock.Now()
 	b.failed(unreachable, began)
@@ -179,7 +179,7 @@ func TestFailedReadsBackOffAndEndInAFullOne(t *testing.T) {
 		todo, pause := b.next()
 		if todo != nil {
 			attempts++
-			b.Expect(todo.full).To(BeTrue())
+			b.Expect(todo.functions).To(ConsistOf("f", "quiet"))
 			b.failed(unreachable, b.clock.Now())
 			continue
 		}
@@ -191,15 +191,15 @@ func TestFailedReadsBackOffAndEndInAFullOne(t *testing.T) {
 	b.Expect(o.Err).To(MatchError(unreachable))
 	b.Expect(o.ErrSince).To(Equal(30*time.Second), "the loop gets up exactly then")
 	b.Expect(o.Unavailable).To(BeTrue())
-	b.Expect(b.tellTrouble()).To(ConsistOf(user("f")))
+	b.Expect(b.tellTrouble()).To(ConsistOf(user("f"), user("quiet")))
 	b.Expect(b.tellTrouble()).To(BeEmpty())
 
 	_, pause := b.next()
 	b.clock.Step(pause)
 	todo := b.read()
-	b.Expect(todo.full).To(BeTrue())
+	b.Expect(todo.functions).To(ConsistOf("f", "quiet"))
 	b.Expect(b.answer(todo)).To(BeEmpty(), "nothing has changed")
-	b.Expect(b.tellTrouble()).To(ConsistOf(user("f")))
+	b.Expect(b.tellTrouble()).To(ConsistOf(user("f"), user("quiet")))
 	b.Expect(b.tellTrouble()).To(BeEmpty())
 	b.Expect(b.Lookup("f").Err).NotTo(HaveOccurred())
 }
@@ -246,7 +246,11 @@ func TestSweepOfManyIsSpread(t *testing.T) {
 		function := strconv.Itoa(i)
 		b.add(user(function), function)
 	}
-	b.answer(b.read())
+	for len(b.pending) > 0 || b.plan.lastFull.IsZero() {
+		b.answer(b.read())
+		b.clock.Step(batchInterval)
+	}
+	b.plan.sweepAt = b.clock.Now().Add(b.sweepPause())
 	for range 2 {
 		seen := map[string]bool{}
 		for range 10 {
@@ -272,10 +276,33 @@ func TestWithoutNotificationsEverythingIsReadEachSecond(t *testing.T) {
 	b.setListening(listeningNo, errors.New("cut"))
 	b.idle(time.Second)
 	b.clock.Step(time.Second)
-	b.Expect(b.read().full).To(BeTrue())
+	b.Expect(b.read().functions).To(ConsistOf("f"))
 	b.idle(time.Second)
 	b.setListening(listeningYes, nil)
 	b.clock.Step(time.Second)
-	b.Expect(b.read().full).To(BeTrue(), "what happened before")
+	b.Expect(b.read().functions).To(ConsistOf("f"), "what happened before")
 	b.idle(10 * time.Second)
+}
+
+func TestAFullReadIsOfAllInUseInBatches(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const n = 2*batchLimit + 1
+	for i := range n {
+		function := strconv.Itoa(i)
+		b.add(user(function), function)
+	}
+	seen := map[string]bool{}
+	for range 3 {
+		todo := b.read()
+		b.Expect(len(todo.functions)).To(BeNumerically("<=", batchLimit))
+		for _, function := range todo.functions {
+			seen[function] = true
+		}
+		b.Expect(b.answer(todo)).To(HaveLen(len(todo.functions)), "each is read for the first time")
+		b.clock.Step(batchInterval)
+	}
+	b.Expect(seen).To(HaveLen(n))
+	todo, _ := b.next()
+	b.Expect(todo).To(BeNil())
 }

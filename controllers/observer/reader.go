@@ -42,12 +42,7 @@ func (r *reader) attempt(ctx context.Context, todo *job) (snapshot pgstate.Snaps
 			return snapshot, pgstate.TranslateError("connect", err)
 		}
 	}
-	store := pgstate.NewStore(r.conn)
-	if todo.full {
-		snapshot, err = store.States(ctx)
-	} else {
-		snapshot, err = store.StatesOf(ctx, todo.functions)
-	}
+	snapshot, err = pgstate.NewStore(r.conn).StatesOf(ctx, todo.functions)
 	if r.conn.Conn().IsClosed() {
 		r.release()
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/pgflow-operator/pgflow-operator/pgstate"
 )
 
-// ErrStopped is returned by [Registry.Acquire] once the registry has been told to stop.
-var ErrStopped = errors.New("the observer is shutting down")
+// errStopped is returned by [Registry.Acquire] once the registry has been told to stop.
+var errStopped = errors.New("the observer is shutting down")
 
 // Options are the settings of a Registry. The zero value of each field stands for its default.
 type Options struct {
@@ -23,10 +23,7 @@ type Options struct {
 	Log logr.Logger
 	// Clock measures intervals; it decides nothing about the database's times. Default: the real clock.
 	Clock clock.WithDelayedExecution
-	// PoolSize is the most connections per database besides the one for LISTEN; one of them is kept for the
-	// observer's reads, so that a queue of writes does not delay them. Default 8, at least 2.
-	PoolSize int32
-	// SweepInterval is the time between full reads while LISTEN works. Default 10 s.
+	// SweepInterval is the time in which every function in use is read once, in parts, while LISTEN works. Default 10 s.
 	SweepInterval time.Duration
 	// UnavailableAfter is how long reads may fail before users are told. Default 30 s.
 	UnavailableAfter time.Duration
@@ -60,10 +57,6 @@ func NewRegistry(options Options, wake func(types.NamespacedName)) *Registry {
 	if options.Clock == nil {
 		options.Clock = clock.RealClock{}
 	}
-	if options.PoolSize == 0 {
-		options.PoolSize = 8
-	}
-	options.PoolSize = max(options.PoolSize, 2)
 	if options.SweepInterval == 0 {
 		options.SweepInterval = 10 * time.Second
 	}
@@ -94,13 +87,13 @@ func (r *Registry) Start(ctx context.Context) error {
 
 // Acquire makes user a user of function in the database that c leads to, and returns that database without waiting
 // for it to be reachable. Called again it changes nothing; called with another connection or function it moves the user
-// there. While Lookup says that the function has not been read, its users are woken once it has. The error is
-// ErrStopped, or says why c cannot be used.
+// there. While Lookup says that the function has not been read, its users are woken once it has. The error says
+// that the registry has stopped, or why c cannot be used.
 func (r *Registry) Acquire(user types.NamespacedName, c pgstate.Connection, function string) (*Database, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.stopped {
-		return nil, ErrStopped
+		return nil, errStopped
 	}
 	key := c.Key()
 	old, had := r.users[user]
@@ -124,6 +117,14 @@ func (r *Registry) Acquire(user types.NamespacedName, c pgstate.Connection, func
 		r.leave(user, old)
 	}
 	return d, nil
+}
+
+// Held returns the database that user holds now; false: none.
+func (r *Registry) Held(user types.NamespacedName) (*Database, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	held, ok := r.users[user]
+	return held.database, ok
 }
 
 // Release ends what user holds, if anything. A database that has lost its last user closes in the background; calls

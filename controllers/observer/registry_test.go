@@ -32,7 +32,7 @@ func TestStartReturnsWhenEverythingHasEnded(t *testing.T) {
 	w.Expect(goleak.Find(before)).To(Succeed())
 	w.Eventually(func() int { return w.count(`SELECT count(*) ` + ours) }).Should(BeZero())
 	_, err = w.registry.Acquire(user("f"), w.connection, "f")
-	w.Expect(err).To(MatchError(ErrStopped))
+	w.Expect(err).To(MatchError(errStopped))
 	w.registry.Release(user("f"))
 }
 
@@ -76,7 +76,7 @@ func TestNothingIsLeftAfterTheLastUser(t *testing.T) {
 
 func TestConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newMigratedWorld(t, Options{SweepInterval: never, PoolSize: 3})
+	w := newMigratedWorld(t, Options{SweepInterval: never})
 	w.register("f")
 	d := w.acquire("f")
 	w.listens(d)
@@ -101,7 +101,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	w.Expect(w.wakes.lastOf(user("f"))).To(BeTemporally("~", time.Now(), time.Second))
 	cancel()
 	callers.Wait()
-	w.Expect(most).To(Equal(4), "three in the pool, one listens")
+	w.Expect(most).To(Equal(poolSize+1), "one listens")
 }
 
 func TestMovingAUser(t *testing.T) {

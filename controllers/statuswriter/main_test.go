@@ -104,7 +104,7 @@ type rig struct {
 }
 
 // start starts a Writer that writes through w.
-func start(t *testing.T, w *wire, o Options) *rig {
+func start(t *testing.T, w *wire, o Options, change ...func(*Writer)) *rig {
 	t.Helper()
 	g := NewWithT(t)
 	scheme := runtime.NewScheme()
@@ -117,6 +117,9 @@ func start(t *testing.T, w *wire, o Options) *rig {
 	g.Expect(err).NotTo(HaveOccurred())
 
 	writer := New(c, o)
+	for _, c := range change {
+		c(writer)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- writer.Start(ctx) }()

@@ -17,10 +17,11 @@ import (
 )
 
 const (
-	// defaultRate is what a small API server takes beside its other work.
-	defaultRate    = 100 // writes a second
-	defaultBurst   = 200
-	defaultWorkers = 4
+	// writeRate is how many writes a second all objects share, and writeBurst how many may come at once: what a small
+	// API server takes beside its other work. writeWorkers is how many are under way at most.
+	writeRate    = 100
+	writeBurst   = 200
+	writeWorkers = 4
 
 	// writeTimeout bounds one write, flushTimeout what is written after the
 	// operator was told to end.
@@ -33,12 +34,6 @@ const (
 
 // Options are what a Writer needs. The zero value is usable.
 type Options struct {
-	// Rate is how many writes a second all objects share, Burst how many may come
-	// at once; 0 is 100 and 200.
-	Rate  rate.Limit
-	Burst int
-	// Workers is how many writes are under way at most; 0 is 4.
-	Workers int
 	// Log gets what the API server refuses for good; retries are at V(1).
 	Log logr.Logger
 	// Clock stamps conditions that changed; nil is the real one.
@@ -48,12 +43,11 @@ type Options struct {
 // Writer writes statuses. Its methods may be called concurrently; none but
 // Start waits for the API server.
 type Writer struct {
-	client  client.StatusClient
-	log     logr.Logger
-	clock   clock.PassiveClock
-	limit   *rate.Limiter
-	workers int
-	queue   workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	client client.StatusClient
+	log    logr.Logger
+	clock  clock.PassiveClock
+	limit  *rate.Limiter
+	queue  workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mu      sync.Mutex
 	objects map[types.NamespacedName]*object
@@ -62,24 +56,14 @@ type Writer struct {
 // New returns a Writer that writes with the client. What is submitted before
 // Start is written then.
 func New(c client.StatusClient, o Options) *Writer {
-	if o.Rate == 0 {
-		o.Rate = defaultRate
-	}
-	if o.Burst == 0 {
-		o.Burst = defaultBurst
-	}
-	if o.Workers == 0 {
-		o.Workers = defaultWorkers
-	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
 	}
 	return &Writer{
-		client:  c,
-		log:     o.Log,
-		clock:   o.Clock,
-		limit:   rate.NewLimiter(o.Rate, o.Burst),
-		workers: o.Workers,
+		client: c,
+		log:    o.Log,
+		clock:  o.Clock,
+		limit:  rate.NewLimiter(writeRate, writeBurst),
 		queue: workqueue.NewTypedRateLimitingQueue(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](firstRetry, lastRetry)),
 		objects: map[types.NamespacedName]*object{},
@@ -87,8 +71,8 @@ func New(c client.StatusClient, o Options) *Writer {
 }
 
 // Submit makes next the status of the object that obj is the cached copy of;
-// next is copied. Where a condition has the status that it had in Latest it
-// keeps its lastTransitionTime. Nothing is written if the server has this status
+// next is copied. The Writer gives conditions their lastTransitionTime: that of
+// Latest where the status is the same, else what next says, or now. Nothing is written if the server has this status
 // already.
 func (w *Writer) Submit(obj *v1alpha1.WorkerFunction, next v1alpha1.WorkerFunctionStatus) {
 	key := client.ObjectKeyFromObject(obj)
@@ -154,7 +138,7 @@ func (w *Writer) Start(ctx context.Context) error {
 	work, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer stop(nil)
 	var workers sync.WaitGroup
-	for range w.workers {
+	for range writeWorkers {
 		workers.Go(func() {
 			for w.next(work) {
 			}

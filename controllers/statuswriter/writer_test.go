@@ -9,6 +9,7 @@ import (
 	"time"
 
 	. "github.com/onsi/gomega"
+	"golang.org/x/time/rate"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -333,7 +334,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func TestRate(t *testing.T) {
 	t.Parallel()
 	g := NewWithT(t)
-	r := start(t, &wire{}, Options{Rate: 20, Burst: 1, Workers: 8})
+	r := start(t, &wire{}, Options{}, func(w *Writer) { w.limit = rate.NewLimiter(20, 1) })
 	var objects []*v1alpha1.WorkerFunction
 	for i := range 11 {
 		objects = append(objects, r.create(t, fmt.Sprintf("rate-%d", i)))
@@ -345,7 +346,7 @@ func TestRate(t *testing.T) {
 	r.idle(t)
 	g.Expect(time.Since(begun)).To(BeNumerically(">=", 500*time.Millisecond-time.Millisecond))
 	g.Expect(r.wire.count()).To(Equal(len(objects)))
-	g.Expect(r.wire.most).To(BeNumerically("<=", 8))
+	g.Expect(r.wire.most).To(BeNumerically("<=", writeWorkers))
 }
 
 // After a write whose answer was lost it is not known what the server has: going

@@ -6,6 +6,9 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/pgflow-operator/pgflow-operator/api/v1alpha1"
 )
@@ -128,5 +131,19 @@ var _ = Describe("Credentials", func() {
 		writeSecret(ctx, operatorNamespace, name, "key", tenant.key)
 		f.becomes(isTrue(v1alpha1.ReasonWorkerReady))
 		Expect(f.requests(ctx)).To(HaveLen(1))
+	})
+
+	It("leave no trace of a Secret in the cache but its name and version", func(ctx SpecContext) {
+		secret := secretNamed(operatorNamespace, uniqueName("applied"))
+		secret.Labels = map[string]string{"app": "postgres"}
+		secret.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: `{"stringData":{"url":"postgres://u:in-clear@h/d"}}`}
+		Expect(k8s.Create(ctx, secret)).To(Succeed())
+		DeferCleanup(func(ctx SpecContext) { deleteSecret(ctx, secret.Namespace, secret.Name) })
+		seen := &metav1.PartialObjectMetadata{}
+		seen.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+		Eventually(func() error { return cached.Get(ctx, client.ObjectKeyFromObject(secret), seen) }).Should(Succeed())
+		Expect(seen.ObjectMeta).To(Equal(metav1.ObjectMeta{
+			Namespace: secret.Namespace, Name: secret.Name, UID: secret.UID, ResourceVersion: secret.ResourceVersion,
+		}))
 	})
 })

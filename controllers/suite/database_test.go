@@ -117,11 +117,12 @@ func (f *function) lacksTheHandshake(ctx context.Context) {
 	f.migrate(ctx)
 	f.becomes(isTrue(v1alpha1.ReasonWorkerReady))
 
-	// Uninstalled beneath a running operator, and installed again. The tables were ours and go, and the worker with them.
+	// Uninstalled beneath a running operator, and installed again. Rows stay, so the worker does, and nothing vouches for
+	// it any more.
 	Expect(pgstate.Uninstall(ctx, f.url)).To(Succeed())
 	f.becomes(isFalse(v1alpha1.ReasonSchemaMissing))
 	f.migrate(ctx)
-	f.becomes(isTrue(v1alpha1.ReasonWorkerReady))
+	f.becomes(isTrue(v1alpha1.ReasonWorkerUnverified))
 }
 
 // lacksRights: from a role that does not exist to one that may do all that is needed.

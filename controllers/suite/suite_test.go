@@ -49,6 +49,7 @@ var (
 	cluster  *pgtest.Cluster
 	k8s      client.WithWatch // an administrator's
 	history  *recorder
+	cached   client.Reader // what the operator keeps of the API server
 	logs     = &logBook{}
 	now      = &movableClock{}
 	standard *site // the database and stand-in of the operator's set
@@ -148,6 +149,7 @@ func startOperator(ctx context.Context, config *rest.Config, set credentials.Set
 	Expect(err).NotTo(HaveOccurred())
 	Expect(controllers.Setup(ctx, mgr, controllers.Options{UnavailableAfter: unavailableAfter, Clock: now}, set)).To(Succeed())
 
+	cached = mgr.GetCache()
 	running, stop := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(running) }()

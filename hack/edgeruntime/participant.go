@@ -122,6 +122,9 @@ func (p *participant) start(id uuid.UUID) answer {
 	}
 	if err != nil {
 		f.startFailed()
+		if dismissal := db.dismiss(p.isolate.ctx, f.name, id, "accept_failed"); dismissal != nil {
+			err = errors.Join(err, dismissal)
+		}
 		return failure(err.Error())
 	}
 	if r.verdict != "accepted" {

@@ -94,3 +94,38 @@ func TestStartModeCountsFromTheMomentItIsAdded(t *testing.T) {
 		})
 	}
 }
+
+// Only http is started and takes part: a mode that a later pgflow adds is somebody else's to start.
+func TestAModeOfALaterPgflowIsNotStarted(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	d := pgflow(t, false)
+	_, err := pgstate.Migrate(t.Context(), d.url, pgstate.MigrateOptions{})
+	must(t, err)
+	d.exec(t, `alter table pgflow.worker_functions add column start_mode text default 'http'`)
+	f := d.function(t, "")
+	id := f.reserved()
+	f.set(`start_mode = 'schedule', handshake = 'required'`)
+	g.Expect([]string{f.state().startMode, f.state().phase}).To(Equal([]string{"schedule", "process"}))
+	must(t, f.insert(newID(), "")) // left alone
+	g.Expect(f.row().id).To(Equal(id))
+	g.Expect(f.reserve()).To(Equal(reservation{decision: "process"}))
+}
+
+// What closes an invocation of a function that is not started says nothing of a worker.
+func TestAnInvocationDismissedByModeLeavesTheLastWorker(t *testing.T) {
+	t.Parallel()
+	g := NewWithT(t)
+	f := shared(t).function(t, "")
+	_, w := f.admitted()
+	f.stop(w)
+	f.due()
+	id := f.reserved()
+	f.set(`enabled = false`)
+	other := newID()
+	f.set(`start_mode = 'process'`)
+	must(t, f.insert(other, "")) // healthy, and not admitted by anybody
+	f.set(`start_mode = 'http'`)
+	g.Expect(f.receive(id, "").reason).To(Equal("disabled"))
+	g.Expect(f.row().lastWorker).To(Equal(w))
+}

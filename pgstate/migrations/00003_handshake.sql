@@ -19,7 +19,7 @@ SELECT
     registration.start_mode,
     f.handshake,
     CASE
-        WHEN registration.start_mode = 'process' THEN 'process'
+        WHEN registration.start_mode <> 'http' THEN 'process' -- also a mode that a later pgflow adds
         WHEN NOT coalesce(f.enabled, false) THEN 'disabled'
         WHEN ready.worker_id IS NOT NULL THEN 'ready'
         WHEN invocation.pending THEN 'pending'
@@ -74,11 +74,12 @@ CROSS JOIN LATERAL (
     SELECT f.invocation_id IS NOT NULL AND NOT invocation.pending AS expired
 ) open
 CROSS JOIN LATERAL (
+    -- Bounded before it is calculated with: whatever a person wrote into one row, the others must stay readable.
     SELECT invocation.invoked_at + greatest(
-        coalesce(f.debounce, interval '6 s'),
+        bounded.debounce,
         least(
-            least(coalesce(f.debounce, interval '6 s'), interval '5 min') -- bounded first: no overflow below
-                * power(2, least(least(f.failed_starts, 6) + open.expired::integer, 6)),
+            least(bounded.debounce, interval '5 min')
+                * power(2, least(greatest(f.failed_starts, 0), 6) + open.expired::integer),
             interval '5 min'
         ),
         CASE
@@ -87,6 +88,7 @@ CROSS JOIN LATERAL (
             ELSE interval '0'
         END
     ) AS due_at
+    FROM (SELECT least(coalesce(f.debounce, interval '6 s'), interval '1000 years') AS debounce) bounded
 ) throttle;
 
 CREATE OR REPLACE VIEW pgflow.worker_function_states AS
@@ -305,7 +307,8 @@ BEGIN
     END IF;
     v := pgflow.handshake_verdict(s, $2, $3, false);
     IF v.closes IS NOT NULL THEN
-        PERFORM pgflow.handshake_close($1, $2, v.closes, v.reason, false, s.ready_worker_id, s.now);
+        PERFORM pgflow.handshake_close($1, $2, v.closes, v.reason, false,
+                                       CASE v.closes WHEN 'acknowledged' THEN s.ready_worker_id END, s.now);
     END IF;
     verdict := v.verdict;
     reason := v.reason;
@@ -340,7 +343,8 @@ BEGIN
     END IF;
     v := pgflow.handshake_verdict(s, $2, $3, true);
     IF v.closes IS NOT NULL THEN
-        PERFORM pgflow.handshake_close($1, $2, v.closes, v.reason, false, s.ready_worker_id, s.now);
+        PERFORM pgflow.handshake_close($1, $2, v.closes, v.reason, false,
+                                       CASE v.closes WHEN 'acknowledged' THEN s.ready_worker_id END, s.now);
     END IF;
     verdict := v.verdict;
     reason := v.reason;
@@ -446,7 +450,7 @@ BEGIN
             RETURN NEW;
         END IF;
         s := pgflow.handshake_state(NEW.function_name);
-        IF s.start_mode = 'process' THEN
+        IF s.start_mode <> 'http' THEN
             RETURN NEW;
         END IF;
         IF s.handshake = 'required' THEN

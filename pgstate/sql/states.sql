@@ -3,36 +3,38 @@
 -- One row a registration, each with the clock; a row with the clock alone when
 -- there are none. Times are microseconds since 1970 and durations microseconds,
 -- so that no setting of the role or the database changes what is read; a time
--- that is infinite reads as null, and a duration is cut to what a reader can
--- hold. Workers are found by primary key, one at a time: their table is never
--- pruned, and a join would be free to scan all of it.
+-- outside of the years 1 to 9999 reads as null (no API can show it), and a duration is cut to what a reader can
+-- hold. Texts and rows are bounded, because the database may be a tenant's and the
+-- view whatever the tenant made of it. Workers are found by primary key, one at a
+-- time: their table is never pruned, and a join would be free to scan all of it.
 SELECT (extract(epoch FROM clock.now) * 1000000)::bigint AS now,
        s.function_name,
        s.enabled,
-       s.start_mode,
-       s.handshake,
-       s.phase,
+       left(s.start_mode, 512),
+       left(s.handshake, 512),
+       left(s.phase, 512),
        s.takes_part,
        (extract(epoch FROM least(f.debounce, interval '100 years')) * 1000000)::bigint,
        (extract(epoch FROM f.pending_timeout) * 1000000)::bigint,
        (extract(epoch FROM s.heartbeat_timeout) * 1000000)::bigint,
        s.ready_worker_id,
-       CASE WHEN isfinite(ready.started_at) THEN (extract(epoch FROM ready.started_at) * 1000000)::bigint END,
-       CASE WHEN isfinite(s.last_heartbeat_at) THEN (extract(epoch FROM s.last_heartbeat_at) * 1000000)::bigint END,
+       CASE WHEN ready.started_at BETWEEN era.began AND era.ends THEN (extract(epoch FROM ready.started_at) * 1000000)::bigint END,
+       CASE WHEN s.last_heartbeat_at BETWEEN era.began AND era.ends THEN (extract(epoch FROM s.last_heartbeat_at) * 1000000)::bigint END,
        s.verified,
        s.invocation_id,
-       CASE WHEN isfinite(s.invocation_expires_at) THEN (extract(epoch FROM s.invocation_expires_at) * 1000000)::bigint END,
-       CASE WHEN isfinite(s.retry_at) THEN (extract(epoch FROM s.retry_at) * 1000000)::bigint END,
+       CASE WHEN s.invocation_expires_at BETWEEN era.began AND era.ends THEN (extract(epoch FROM s.invocation_expires_at) * 1000000)::bigint END,
+       CASE WHEN s.retry_at BETWEEN era.began AND era.ends THEN (extract(epoch FROM s.retry_at) * 1000000)::bigint END,
        s.failed_starts,
        s.last_invocation_id,
-       s.last_outcome,
-       s.last_outcome_reason,
-       CASE WHEN isfinite(s.last_outcome_at) THEN (extract(epoch FROM s.last_outcome_at) * 1000000)::bigint END,
+       left(s.last_outcome, 512),
+       left(s.last_outcome_reason, 512),
+       CASE WHEN s.last_outcome_at BETWEEN era.began AND era.ends THEN (extract(epoch FROM s.last_outcome_at) * 1000000)::bigint END,
        predecessor.worker_id,
-       CASE WHEN isfinite(predecessor.started_at) THEN (extract(epoch FROM predecessor.started_at) * 1000000)::bigint END,
-       CASE WHEN isfinite(predecessor.ended_at) THEN (extract(epoch FROM predecessor.ended_at) * 1000000)::bigint END,
+       CASE WHEN predecessor.started_at BETWEEN era.began AND era.ends THEN (extract(epoch FROM predecessor.started_at) * 1000000)::bigint END,
+       CASE WHEN predecessor.ended_at BETWEEN era.began AND era.ends THEN (extract(epoch FROM predecessor.ended_at) * 1000000)::bigint END,
        predecessor.verified
 FROM (SELECT clock_timestamp() AS now) AS clock
+CROSS JOIN (VALUES (timestamptz '0001-01-01 00:00:00+00', timestamptz '9999-12-31 00:00:00+00')) AS era (began, ends)
 LEFT JOIN (
     SELECT *
     FROM pgflow.worker_function_states
@@ -59,3 +61,4 @@ LEFT JOIN LATERAL (
       AND w.function_name = s.function_name
     LIMIT 1
 ) AS predecessor ON true
+LIMIT CASE WHEN $1::text[] IS NULL THEN NULL ELSE greatest(cardinality($1::text[]), 1) END

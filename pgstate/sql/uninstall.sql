@@ -1,12 +1,16 @@
 -- Drops exactly what is ours, known by its comment, in the order of its dependencies; pgflow then works as before.
--- Tables are ours only where a trial made them (base_tables.sql).
+-- Tables are ours only where a trial made them (base_tables.sql); while they hold rows they stay, with their functions.
 DO $uninstall$
 DECLARE
     step text;
+    rows_left boolean := false;
 BEGIN
     PERFORM set_config('lock_timeout', '5s', true);
     IF to_regnamespace('pgflow') IS NULL THEN
         RETURN;
+    END IF;
+    IF to_regclass('pgflow.workers') IS NOT NULL AND to_regclass('pgflow.worker_functions') IS NOT NULL THEN
+        SELECT EXISTS (SELECT FROM pgflow.workers) OR EXISTS (SELECT FROM pgflow.worker_functions) INTO rows_left;
     END IF;
     FOR step IN
         WITH ours(mark) AS (
@@ -19,6 +23,7 @@ BEGIN
             SELECT 2, format('DROP FUNCTION %s', p.oid::regprocedure)
             FROM ours, pg_catalog.pg_proc p
             WHERE p.pronamespace = 'pgflow'::regnamespace AND obj_description(p.oid, 'pg_proc') LIKE ours.mark
+              AND NOT (rows_left AND obj_description(p.oid, 'pg_proc') LIKE 'pgflow-operator: base function%')
             UNION ALL
             SELECT CASE c.relname WHEN 'worker_function_states' THEN 3 ELSE 4 END, format('DROP VIEW pgflow.%I', c.relname)
             FROM ours, pg_catalog.pg_class c
@@ -43,6 +48,7 @@ BEGIN
             FROM ours, pg_catalog.pg_class c
             WHERE c.relnamespace = 'pgflow'::regnamespace AND c.relkind = 'r'
               AND obj_description(c.oid, 'pg_class') LIKE ours.mark
+              AND NOT (rows_left AND obj_description(c.oid, 'pg_class') LIKE 'pgflow-operator: base table%')
         )
         SELECT statement FROM drops ORDER BY rank, statement
     LOOP
