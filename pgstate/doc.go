@@ -65,4 +65,31 @@
 // with another operator that waits for the lock, as it does where the waiter sits in pg_advisory_lock (tern). What is
 // ours carries a comment that begins with "pgflow-operator:"; installing refuses to touch what does not, uninstalling
 // drops exactly what does.
+//
+// # The SQL path
+//
+// For databases where pg_cron and pg_net start functions, pgnet/ replaces pgflow.ensure_workers() in place (opt-in,
+// [MigrateOptions].WithPgNet). It is reserve_invocation for every registration at once: a first look without locks, so
+// that a call with nothing to do locks nothing; then the locks of what it found, in name order with SKIP LOCKED, so that
+// it never waits for a registration; then the reading that decides, a statement begun with all of them held; then one
+// statement that reserves and enqueues net.http_post with the id. pg_net sends what was committed, once. As before it
+// returns a row for each function that it started, and none for others.
+//
+//   - The key is the vault's secret pgflow_auth_secret, else supabase_service_role_key; the functions URL is secret
+//     pgflow_functions_url (ours: for a self-hosted Supabase, say http://kong:8000/functions/v1), else that of
+//     supabase_project_id. A missing or unusable one is an error, SQLSTATE PF103, once there is something to start;
+//     nothing is reserved then. cron.job_run_details shows it.
+//   - Local mode is where pgflow.is_local() says so and pgflow_functions_url is not set: the Supabase CLI's gateway, without
+//     a key. It changes nothing about who is due: a healthy worker is not called again at each tick, as pgflow does there.
+//     Who wants a killed worker back sooner while developing lowers heartbeat_timeout.
+//   - A name that cannot be one path segment is neither reserved nor sent.
+//   - pg_net's own timeout stands: it sends in batches that wait for their slowest, so that a longer one would delay
+//     everybody else's requests.
+//   - Its rights are the caller's: who could call it before still can, but for PUBLIC, anon and authenticated. A role that
+//     is granted EXECUTE later needs it on handshake_lock, handshake_close and handshake_path_segment too, and SELECT on
+//     handshake_states.
+//   - What was there is kept as handshake_kept_ensure_workers(), renamed: a stored definition would lose its owner and
+//     privileges. Uninstalling renames it back. A migration of pgflow's that defines ensure_workers() again wins;
+//     [CheckPgNet] tells, because our comment names the hash of our body. Its function then has the privileges that ours
+//     had where it was replaced in place.
 package pgstate

@@ -32,6 +32,8 @@ var (
 	ErrNoStartMode = errors.New("this version of pgflow has no start_mode: upgrade pgflow or leave the start mode unset")
 	// ErrPgflowMissing: there is no pgflow in this database.
 	ErrPgflowMissing = errors.New("pgflow is not installed in this database: install it first (for a trial, `manager migrate --create-base-tables` creates its two tables)")
+	// ErrPgNetMissing: there is no pg_net for the SQL path to send with.
+	ErrPgNetMissing = errors.New("pg_net is not installed in this database: create it first, or migrate without --with-pg-net (the operator needs no pg_net)")
 )
 
 // RefusedError: the database refused to let a worker register.
@@ -89,6 +91,7 @@ const (
 	codeRefused       = "PF001"
 	codePgflowMissing = "PF100"
 	codeConflict      = "PF101"
+	codePgNetMissing  = "PF102"
 )
 
 // classify returns the sentinel that err is, or nil.
@@ -130,6 +133,8 @@ func classifyCode(code string) error {
 		return ErrIsolation
 	case codePgflowMissing:
 		return ErrPgflowMissing
+	case codePgNetMissing:
+		return ErrPgNetMissing
 	case "53300", // too many connections
 		"3D000": // no such database (yet)
 		return ErrUnavailable

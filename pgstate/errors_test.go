@@ -21,6 +21,7 @@ import (
 var sentinels = []error{
 	pgstate.ErrSchemaMissing, pgstate.ErrLockTimeout, pgstate.ErrReadOnly, pgstate.ErrPermission,
 	pgstate.ErrAuthentication, pgstate.ErrUnavailable, pgstate.ErrIsolation, pgstate.ErrNoStartMode, pgstate.ErrPgflowMissing,
+	pgstate.ErrPgNetMissing,
 }
 
 // wantError asserts that err is want and nothing else (nil: none of ours),

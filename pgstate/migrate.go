@@ -17,6 +17,9 @@ type MigrateOptions struct {
 	// CreateBaseTables makes pgflow's two tables first where there is no
 	// pgflow, for trials and tests.
 	CreateBaseTables bool
+	// WithPgNet also makes ensure_workers() token-aware, for databases whose
+	// functions are started by pg_cron and pg_net.
+	WithPgNet bool
 	// Log receives a line for each thing done; nil: none.
 	Log func(line string)
 }
@@ -27,8 +30,8 @@ type MigrateOptions struct {
 // others wait. It needs a connection of its own for its whole duration: not
 // one through a transaction pooler.
 //
-// ErrPgflowMissing and *ConflictError are refusals, made before anything is
-// changed. A lock that workers hold is waited for in short attempts, so that
+// ErrPgflowMissing, ErrPgNetMissing and *ConflictError are refusals, made before
+// anything is changed. A lock that workers hold is waited for in short attempts, so that
 // they never queue behind it for long; after about a minute of these the error
 // is ErrLockTimeout. What was applied by then stays, and the next call goes on
 // from there.
@@ -40,7 +43,7 @@ func Migrate(ctx context.Context, url string, options MigrateOptions) ([]string,
 	var applied []string
 	err := inMigrationSession(ctx, url, func(db *sql.DB) error {
 		return retryLockTimeouts(ctx, log, func() error {
-			if err := prepareSchema(ctx, db, options.CreateBaseTables); err != nil {
+			if err := prepareSchema(ctx, db, options); err != nil {
 				return err
 			}
 			results, err := applyMigrations(ctx, db)
@@ -48,6 +51,14 @@ func Migrate(ctx context.Context, url string, options MigrateOptions) ([]string,
 				name := path.Base(result.Source.Path)
 				log(fmt.Sprintf("applied %s in %s", name, result.Duration.Round(time.Millisecond)))
 				applied = append(applied, name)
+			}
+			if err != nil || !options.WithPgNet {
+				return err
+			}
+			replaced, err := installPgNet(ctx, db)
+			if replaced {
+				log("applied " + pgNetName + ": ensure_workers() is token-aware")
+				applied = append(applied, pgNetName)
 			}
 			return err
 		})
@@ -57,16 +68,21 @@ func Migrate(ctx context.Context, url string, options MigrateOptions) ([]string,
 
 // prepareSchema does what precedes the migrations, all or nothing: a refusal
 // takes back the base tables too.
-func prepareSchema(ctx context.Context, db *sql.DB, createBaseTables bool) error {
+func prepareSchema(ctx context.Context, db *sql.DB, options MigrateOptions) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = tx.Rollback() }() // says only that it committed, or that the connection is gone
-	scripts := []string{preflightSQL, versionTableSQL}
-	if createBaseTables {
-		scripts = append([]string{baseTablesSQL}, scripts...)
+	var scripts []string
+	if options.CreateBaseTables {
+		scripts = append(scripts, baseTablesSQL)
 	}
+	scripts = append(scripts, preflightSQL)
+	if options.WithPgNet {
+		scripts = append(scripts, pgNetPreflightSQL)
+	}
+	scripts = append(scripts, versionTableSQL)
 	for _, script := range scripts {
 		if _, err := tx.ExecContext(ctx, script); err != nil {
 			return err
@@ -123,14 +139,20 @@ func Check(ctx context.Context, db Querier) (SchemaVersion, error) {
 }
 
 // Uninstall drops exactly what Migrate made in the database at url, with what
-// the handshake has stored in it; pgflow then works as before. On a database
-// without the handshake it does nothing.
+// the handshake has stored in it, and restores the ensure_workers() that
+// WithPgNet replaced; pgflow then works as before. On a database without the
+// handshake it does nothing.
 func Uninstall(ctx context.Context, url string) error {
+	// One string is one transaction.
+	return runUninstall(ctx, "uninstall", url, pgNetUninstallSQL+uninstallSQL)
+}
+
+func runUninstall(ctx context.Context, operation, url, script string) error {
 	err := inMigrationSession(ctx, url, func(db *sql.DB) error {
 		return retryLockTimeouts(ctx, func(string) {}, func() error {
-			_, err := db.ExecContext(ctx, uninstallSQL)
+			_, err := db.ExecContext(ctx, script)
 			return err
 		})
 	})
-	return TranslateError("uninstall", err)
+	return TranslateError(operation, err)
 }

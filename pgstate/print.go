@@ -14,6 +14,8 @@ var printTemplate string
 type PrintOptions struct {
 	// CreateBaseTables puts pgflow's two tables first, for trials and tests.
 	CreateBaseTables bool
+	// WithPgNet puts the token-aware ensure_workers() last.
+	WithPgNet bool
 }
 
 // Print writes the SQL that Migrate runs as one script for psql, for people
@@ -38,6 +40,10 @@ func Print(w io.Writer, options PrintOptions) error {
 	}
 	if options.CreateBaseTables {
 		parts["BaseTables"] = baseTablesSQL
+	}
+	if options.WithPgNet {
+		parts["PgNetPreflight"] = pgNetPreflightSQL
+		parts["PgNet"] = pgNetInstallSQL()
 	}
 	if err := script.Execute(w, parts); err != nil {
 		return fmt.Errorf("%s: %w", operation, err)

@@ -37,7 +37,12 @@ func TestAnybodyMayCallAnythingAtAnyTime(t *testing.T) {
 	fs := []function{d.function(t, ""), d.function(t, ""), d.function(t, `handshake = 'required'`), d.function(t, ``)}
 	d.exec(t, auditSQL)
 	w := &world{t: t, d: d, functions: fs, issued: map[string][]string{}, workers: map[string][]string{}, accepted: map[string]map[string]bool{}}
+	w.everybodyCalls(seed)
+}
 
+// everybodyCalls lets all callers make all their calls, and judges what came of it.
+func (w *world) everybodyCalls(seed uint64) {
+	t, d := w.t, w.d
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	failures := make(chan error, callers)
@@ -63,7 +68,7 @@ func TestAnybodyMayCallAnythingAtAnyTime(t *testing.T) {
 		return
 	}
 	w.judge()
-	for _, f := range fs { // whatever has happened, each is startable again
+	for _, f := range w.functions { // whatever has happened, each is startable again
 		f.set(`enabled = true, start_mode = 'http'`)
 		f.passes(`1 h`)
 		NewWithT(t).Expect(f.reserve().decision).To(Equal("reserved"))
@@ -75,6 +80,7 @@ type world struct {
 	t         testing.TB
 	d         *database
 	functions []function
+	sqlPath   bool // ensure_workers() is called too
 
 	mu       sync.Mutex
 	issued   map[string][]string        // by function, in the order in which the answers came
@@ -92,6 +98,9 @@ type caller struct {
 func (c *caller) round(ctx context.Context) error {
 	f := c.functions[c.random.IntN(len(c.functions))]
 	id := c.anyID(f.name)
+	if c.sqlPath && c.random.IntN(5) == 0 {
+		return c.ensure(ctx)
+	}
 	switch n := c.random.IntN(100); {
 	case n < 20:
 		return c.reserve(ctx, f.name)

@@ -25,13 +25,7 @@ func (d *database) role(t testing.TB, grants ...string) (string, *pgx.Conn) {
 	t.Helper()
 	role := "contract_" + strings.ReplaceAll(newID(), "-", "")
 	d.exec(t, `create role `+role)
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		if _, err := d.pool.Exec(ctx, fmt.Sprintf(`drop owned by %s; drop role %s`, role, role)); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(func() { d.dropRole(t, role) })
 	for _, grant := range append(grants, `usage on schema pgflow`) {
 		d.exec(t, `grant `+grant+` to `+role)
 	}
@@ -39,6 +33,15 @@ func (d *database) role(t testing.TB, grants ...string) (string, *pgx.Conn) {
 	_, err := c.Exec(t.Context(), `set role `+role)
 	must(t, err)
 	return role, c
+}
+
+// dropRole is for the test's end: the cluster is the tests' all.
+func (d *database) dropRole(t testing.TB, role string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if _, err := d.pool.Exec(ctx, fmt.Sprintf(`drop owned by %s; drop role %s`, role, role)); err != nil {
+		t.Error(err)
+	}
 }
 
 // Operations run with the caller's rights: EXECUTE, SELECT/UPDATE on worker_functions, SELECT/INSERT/UPDATE on workers.
