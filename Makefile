@@ -42,7 +42,8 @@ build: ## Build the operator: bin/manager.
 
 .PHONY: test
 test: ## Run all tests against a real PostgreSQL and a real API server.
-	@$(WITH_SERVERS) $(STAGE) "go test $(TESTFLAGS) ./..." go test $(TESTFLAGS) ./...
+	@$(WITH_SERVERS) DENO=$$(hack/testenv/deno.sh); export DENO; \
+	$(STAGE) "go test $(TESTFLAGS) ./..." go test $(TESTFLAGS) ./...
 
 .PHONY: generate
 generate: bin/controller-gen ## Generate Go code: deep copies of the API types.

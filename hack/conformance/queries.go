@@ -1,0 +1,64 @@
+package main
+
+import _ "embed" // the statements are files
+
+var (
+	//go:embed queries/lock_run.sql
+	lockRunSQL string
+	//go:embed queries/saved.sql
+	savedSQL string
+	//go:embed queries/remove_registration.sql
+	removeRegistrationSQL string
+	//go:embed queries/restore.sql
+	restoreSQL string
+	//go:embed queries/reset.sql
+	resetSQL string
+	//go:embed queries/due.sql
+	dueSQL string
+	//go:embed queries/expire.sql
+	expireSQL string
+	//go:embed queries/throttle.sql
+	throttleSQL string
+	//go:embed queries/current.sql
+	currentSQL string
+	//go:embed queries/workers.sql
+	workersSQL string
+	//go:embed queries/plant.sql
+	plantSQL string
+	//go:embed queries/deprecate.sql
+	deprecateSQL string
+	//go:embed queries/stop.sql
+	stopSQL string
+	//go:embed queries/delete.sql
+	deleteSQL string
+	//go:embed queries/age.sql
+	ageSQL string
+	//go:embed queries/rejuvenate.sql
+	rejuvenateSQL string
+	//go:embed queries/hold.sql
+	holdSQL string
+	//go:embed queries/queue.sql
+	queueSQL string
+	//go:embed queries/waiting.sql
+	waitingSQL string
+	//go:embed queries/terminate.sql
+	terminateSQL string
+	//go:embed queries/name_function.sql
+	nameFunctionSQL string
+	//go:embed queries/lock_workers.sql
+	lockWorkersSQL string
+	//go:embed queries/refuse.sql
+	refuseSQL string
+	//go:embed queries/silence.sql
+	silenceSQL string
+	//go:embed queries/publish.sql
+	publishSQL string
+	//go:embed queries/published.sql
+	publishedSQL string
+	//go:embed queries/detain.sql
+	detainSQL string
+	//go:embed queries/let_go.sql
+	letGoSQL string
+	//go:embed queries/withdraw.sql
+	withdrawSQL string
+)

@@ -1,0 +1,1 @@
+SELECT pg_advisory_unlock(pg_backend_pid(), 1)

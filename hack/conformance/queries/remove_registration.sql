@@ -1,0 +1,1 @@
+DELETE FROM pgflow.worker_functions WHERE function_name = $1::text

@@ -1,0 +1,1 @@
+DROP FUNCTION IF EXISTS pg_temp.conformance() CASCADE
