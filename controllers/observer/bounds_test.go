@@ -37,11 +37,13 @@ func TestTryWrite(t *testing.T) {
 		w.Expect(ok).To(BeTrue())
 		all = append(all, done)
 	}
-	_, ok := d.TryWrite(user("f"))
+	_, ok := d.TryWrite(user("waits"))
 	w.Expect(ok).To(BeFalse())
+	w.Expect(w.wakes.of(user("waits"))).To(BeZero())
 	for _, done := range all {
 		done()
 	}
+	w.Expect(w.wakes.of(user("waits"))).To(Equal(1), "when it is its turn, and once")
 	done, ok := d.TryWrite(user("f"))
 	w.Expect(ok).To(BeTrue())
 	done()

@@ -37,4 +37,21 @@ var _ = Describe("A database whose writes hang", func() {
 		f := standard.deploy(ctx, nil).apply(ctx, nil)
 		Eventually(f.ready).WithTimeout(4 * time.Second).Should(Equal(isTrue(v1alpha1.ReasonWorkerReady)))
 	})
+
+	It("shows what it has of a function whose row somebody holds, and starts it afterwards", func(ctx SpecContext) {
+		f := standard.deploy(ctx, nil).apply(ctx, nil)
+		f.becomes(isTrue(v1alpha1.ReasonWorkerReady))
+		f.due(ctx)
+		lock, err := standard.pool.Begin(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx context.Context) { _ = lock.Rollback(ctx) })
+		_, err = lock.Exec(ctx, `SELECT FROM pgflow.worker_functions WHERE function_name = $1 FOR UPDATE`, f.name)
+		Expect(err).NotTo(HaveOccurred())
+
+		f.stop(ctx)
+		f.becomes(isFalse(v1alpha1.ReasonStarting)) // and not with a worker that has ended
+		Expect(f.status().Worker).To(BeNil())
+		Expect(lock.Rollback(ctx)).To(Succeed())
+		f.becomes(isTrue(v1alpha1.ReasonWorkerReady))
+	})
 })
